@@ -5,7 +5,7 @@ PodGroups and CompositePodGroups name their parents. They may be created in any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyscheduler.api.events import ResourceKind
@@ -94,7 +94,7 @@ class PodGroupHierarchy:
                 (pending.append if child.api == COMPOSITE_API else changed.add)(child)
         return changed
 
-    def roots_above(self, namespace: str, *versions: Object | None) -> Iterable[PodGroupKey]:
+    def roots_above(self, namespace: str, *versions: Object | None) -> set[PodGroupKey]:
         """Return the roots above an object, given its versions."""
         roots = {self._root_above(namespace, parent_name(obj)) for obj in versions}
         return {root for root in roots if root is not None}

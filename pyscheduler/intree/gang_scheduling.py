@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -91,7 +91,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
             return Rejection(text, resolvable=False)
         return None
 
-    def gate_key(self, pod: Pod) -> tuple[str, str] | None:
+    def gate_key(self, pod: Pod) -> Hashable | None:
         return group_key_of(pod)
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | None:

@@ -65,7 +65,7 @@ class _Replay:
         self._now += 1000.0  # longer than any backoff
         self._show(pod)
         self._machine.context.queue.activate([self._machine.context.pods[pod["metadata"]["uid"]]], self._now)
-        attempt = {"pod": key_of(pod), "node": "", "message": "", "nominatedNode": "", "victims": []}
+        attempt: dict[str, Any] = {"pod": key_of(pod), "node": "", "message": "", "nominatedNode": "", "victims": []}
         if gate := self._gate(pod):
             return {**attempt, "message": gate, "devices": {}}
         for command in self._cycle(pod):

@@ -165,7 +165,7 @@ def test_preemption_policy_of_a_group_counts_with_its_gate(
 ) -> None:
     harness = Harness(default(parse([f"{GROUPS},PodGroupPreemptionPolicy={gate}"])))
     harness.add(node("n", cpu="500m"))
-    add_gang(harness, "a", parent="", **({"preemptionPolicy": of_group} if of_group else {}))
+    add_gang(harness, "a", parent="", preemptionPolicy=of_group)
     harness.add(*(each.spec(preemptionPolicy=of_pods) for each in members("a")))
     harness.run()
     found = harness.object(POD_GROUPS[0], "a", "default")

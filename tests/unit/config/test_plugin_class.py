@@ -183,7 +183,8 @@ def test_valid_class_is_accepted(make: Callable[[], type]) -> None:
 
 
 def test_every_attribute_of_the_plugin_interface_is_checked() -> None:
-    names = {name for base in (Plugin, *POINTS.values()) for name in inspect.get_annotations(base)}
+    bases: list[type[Plugin]] = [Plugin, *POINTS.values()]
+    names = {name for base in bases for name in inspect.get_annotations(base)}
     assert names - set(ATTRIBUTES) == {"name", "Args"}  # checked by themselves
 
 
