@@ -17,6 +17,7 @@ from pyscheduler.api.events import (
     Action,
     ClusterEvent,
     ClusterEventWithHint,
+    PreQueueingHint,
     QueueingHint,
     QueueingHintFn,
     ResourceKind,
@@ -94,6 +95,7 @@ from pyscheduler.api.pod_group_cycle import (
     PlacementScorePlugin,
     PodGroupPostFilterPlugin,
 )
+from pyscheduler.api.pod_group_hierarchy import COMPOSITE_API, COMPOSITE_POD_GROUP, POD_GROUP_API, PodGroupHierarchy
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch, found_placement
 from pyscheduler.api.qos import QoSClass
@@ -114,10 +116,13 @@ __all__ = [
     "ANYTHING",
     "ANY_RESOURCE",
     "ASSIGNED_POD",
+    "COMPOSITE_API",
+    "COMPOSITE_POD_GROUP",
     "MAX_NODE_SCORE",
     "NODE",
     "NO_DOMAIN",
     "POD",
+    "POD_GROUP_API",
     "SKIP",
     "SKIP_SIGNATURE",
     "SKIP_SIGNATURE_GROUP",
@@ -178,6 +183,7 @@ __all__ = [
     "PodAttributes",
     "PodCount",
     "PodGroup",
+    "PodGroupHierarchy",
     "PodGroupKey",
     "PodGroupPlugin",
     "PodGroupPostFilterPlugin",
@@ -193,6 +199,7 @@ __all__ = [
     "PreBindPlugin",
     "PreEnqueuePlugin",
     "PreFilterPlugin",
+    "PreQueueingHint",
     "PreScorePlugin",
     "PreemptionPlugin",
     "PreemptionSearch",

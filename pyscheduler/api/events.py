@@ -6,7 +6,7 @@ Names and numbers follow kube-scheduler's ClusterEvent and ActionType (k8s.io/ku
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -110,16 +110,33 @@ class QueueingHint(enum.Enum):
 QueueingHintFn = Callable[[Pod, ClusterEvent], QueueingHint]
 
 
+class PreQueueingHint(msgspec.Struct, frozen=True):
+    """Narrows events to the pods that use their object: the hint is called for no other pod.
+
+    For objects that one pod or a few use, such as claims, while thousands of pods wait for an event (kube-scheduler's
+    PreQueueingHintFn).
+    """
+
+    objects_of: Callable[[Pod], Collection[tuple[str, str]]]
+    """Returns namespace and name of the objects that a pod uses, existing or not.
+
+    It must read no more of the pod than the hint may.
+    """
+    concerns_all: Callable[[ClusterEvent], bool]
+    """Returns True for an event that may help pods that do not use its object."""
+
+
 class ClusterEventWithHint(msgspec.Struct, frozen=True):
     """Registration of events that may make pods schedulable which the plugin rejected.
 
     Without a `hint`, every event of the resource and the actions requeues the pod (kube-scheduler's
-    ClusterEventWithHint).
+    ClusterEventWithHint). The hint must return SKIP for what a `pre_hint` leaves out.
     """
 
     resource: str
     actions: Action
     hint: QueueingHintFn | None = None
+    pre_hint: PreQueueingHint | None = None
 
     def covers(self, event: ClusterEvent) -> bool:
         """Return True if the registration matches the event (kube-scheduler's ClusterEvent match).

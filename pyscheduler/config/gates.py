@@ -19,6 +19,8 @@ TARGET = "1.37"
 """Kubernetes version of the kube-scheduler that this scheduler matches."""
 GENERIC_WORKLOAD = "GenericWorkload"
 TOPOLOGY_AWARE_WORKLOADS = "TopologyAwareWorkloadScheduling"
+COMPOSITE_POD_GROUP = "CompositePodGroup"
+POD_GROUP_PREEMPTION_POLICY = "PodGroupPreemptionPolicy"
 STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
 VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
 DEVICE_TAINT_RULES = "DRADeviceTaintRules"
@@ -56,7 +58,8 @@ class FeatureStage(StrEnum):
 class FeatureGate(msgspec.Struct, frozen=True):
     """One feature gate.
 
-    `locked`: kube-scheduler accepts the default only. `served`: both values are supported here.
+    `locked`: kube-scheduler accepts the default only. `served`: both values are supported here. Some of these have no
+    effect: other components read them, or they only change how kube-scheduler computes its decisions.
     """
 
     name: str
@@ -66,8 +69,10 @@ class FeatureGate(msgspec.Struct, frozen=True):
     served: bool = False
 
 
-def _all(stage: FeatureStage, default: bool, names: str, *, locked: bool = False) -> tuple[FeatureGate, ...]:
-    return tuple(FeatureGate(name, stage, default, locked) for name in names.split())
+def _all(
+    stage: FeatureStage, default: bool, names: str, *, locked: bool = False, served: bool = False
+) -> tuple[FeatureGate, ...]:
+    return tuple(FeatureGate(name, stage, default, locked, served) for name in names.split())
 
 
 _OF_1_37 = (
@@ -75,15 +80,22 @@ _OF_1_37 = (
     # On by default only with --min-compatibility-version 1.37, and that of kube-scheduler is 1.36 by default.
     FeatureGate("DRAFractionalCapacityRange", FeatureStage.BETA, False, served=True),
     FeatureGate(TOPOLOGY_AWARE_WORKLOADS, FeatureStage.ALPHA, False, served=True),
+    FeatureGate(COMPOSITE_POD_GROUP, FeatureStage.ALPHA, False, served=True),
+    FeatureGate(POD_GROUP_PREEMPTION_POLICY, FeatureStage.ALPHA, False, served=True),
     FeatureGate(STORAGE_CAPACITY_SCORING, FeatureStage.BETA, True, served=True),
     FeatureGate(VOLUME_LIMIT_SCALING, FeatureStage.BETA, True, served=True),
     *_all(
         FeatureStage.ALPHA,
         False,
-        "AllAlpha CompositePodGroup DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes "
+        "AllAlpha DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes "
         "DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevicesType "
-        "InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath PodGroupPreemptionPolicy "
-        "SchedulerPreQueueingHints TaintTolerationComparisonOperators WorkloadWithJob",
+        "InPlacePodVerticalScalingSchedulerPreemption TaintTolerationComparisonOperators",
+    ),
+    *_all(
+        FeatureStage.ALPHA,
+        False,
+        "InterPodAffinityHostnameFastPath SchedulerPreQueueingHints WorkloadWithJob",
+        served=True,
     ),
     *_all(
         FeatureStage.BETA, False, "AllBeta CoordinatedLeaderElection DRAWorkloadResourceClaims SchedulerAsyncAPICalls"
@@ -95,9 +107,9 @@ _OF_1_37 = (
         "DRAPartitionableDevices DRAResourceClaimGranularStatusAuthorization "
         "DRASchedulerFilterTimeout InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread "
         "MatchLabelKeysInPodTopologySpreadSelectorMerge NominatedNodeNameForExpectation OpportunisticBatching "
-        "PodLevelResources PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass "
-        "SchedulerAsyncPreemption SchedulerPopFromBackoffQ",
+        "PodLevelResources SchedulerAsyncPreemption SchedulerPopFromBackoffQ",
     ),
+    *_all(FeatureStage.BETA, True, "PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass", served=True),
     FeatureGate(DEVICE_TAINT_RULES, FeatureStage.GA, True, served=True),
     *_all(FeatureStage.GA, True, "DRADeviceTaints"),
     *_all(
@@ -130,7 +142,7 @@ _CHANGED_SINCE_1_36 = (
 )
 _NEW_IN_1_37 = frozenset(
     [
-        "CompositePodGroup",
+        COMPOSITE_POD_GROUP,
         "DRADerivedAttributes",
         "DRADeviceCompatibilityGroups",
         "DRAFractionalCapacityRange",
@@ -138,7 +150,7 @@ _NEW_IN_1_37 = frozenset(
         "DRAPartitionableDevicesType",
         "InPlacePodVerticalScalingSchedulerPreemption",
         "InterPodAffinityHostnameFastPath",
-        "PodGroupPreemptionPolicy",
+        POD_GROUP_PREEMPTION_POLICY,
         "PodLevelResourcesFixDefaulting",
         "PodLevelResourcesFixKubeletQOSClass",
         "SchedulerPreQueueingHints",
@@ -153,6 +165,15 @@ _VERSIONS: Mapping[str, Mapping[str, FeatureGate]] = {
 }
 EMULATED_VERSIONS: Sequence[str] = sorted(_VERSIONS)
 """Values of `--emulated-version`."""
+
+
+_DEPENDENCIES: Mapping[str, Sequence[str]] = {
+    TOPOLOGY_AWARE_WORKLOADS: (GENERIC_WORKLOAD,),
+    POD_GROUP_PREEMPTION_POLICY: (GENERIC_WORKLOAD,),
+    "WorkloadWithJob": (GENERIC_WORKLOAD,),
+    COMPOSITE_POD_GROUP: (GENERIC_WORKLOAD, TOPOLOGY_AWARE_WORKLOADS),
+}
+"""Gates that a gate needs to be on."""
 
 
 class FeatureGates(msgspec.Struct, frozen=True):
@@ -187,11 +208,12 @@ def parse(texts: Iterable[str], version: str = TARGET) -> FeatureGates:
             name, value = _setting(setting, version)
             settings[name] = value
     gates = FeatureGates(settings, version)
-    if gates.on(TOPOLOGY_AWARE_WORKLOADS) and not gates.on(GENERIC_WORKLOAD):
-        # The text is component-base's.
-        raise FeatureGateError(
-            f"{TOPOLOGY_AWARE_WORKLOADS} is enabled, but depends on features that are disabled: [{GENERIC_WORKLOAD}]"
-        )
+    for name, needed in _DEPENDENCIES.items():
+        missing = [each for each in needed if gates.on(name) and not gates.on(each)]
+        if missing:
+            # The text is component-base's.
+            text = f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
+            raise FeatureGateError(text)
     return gates
 
 

@@ -13,9 +13,11 @@ from typing import Final
 
 from pyscheduler.api import Plugin, Reads, ResourceKind
 from pyscheduler.api.normalize import Normalizer
+from pyscheduler.api.objects import PodSpec
 from pyscheduler.config.fields import UnknownType, fields_of, is_record
 from pyscheduler.core.framework.registry import POINTS, points_of
 
+_API: Final = "pyscheduler.api"
 _LOOKS_LIKE: Final = 0.85
 """Similarity above which the name of a public method counts as a misspelt extension point method."""
 
@@ -38,7 +40,7 @@ def check_class(cls: type) -> str:
     if not isinstance(name, str) or not name or name == "*" or ":" in name:
         raise InvalidPluginClass(f'{where} has no name: give the class a line such as name = "{cls.__name__}"')
     _check_args(cls, where)
-    faults = [*_attribute_faults(cls), *_method_faults(cls), *_stray_methods(cls)]
+    faults = [*_attribute_faults(cls), *_inherited_faults(cls), *_method_faults(cls), *_stray_methods(cls)]
     if faults:
         raise InvalidPluginClass(f"{where}: {'; '.join(faults)}")
     return name
@@ -77,12 +79,21 @@ def _is_weight(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-_ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyType(
+ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyType(
     {
         "reads": (_is(Reads), "a member of Reads such as Reads.OWN_NODE"),
         "reads_in_dry_run": (_is(Reads, type(None)), "a member of Reads or None"),
         "reads_identity": (_is(bool), "True or False"),
+        "score_reads": (_is(Reads, type(None)), "a member of Reads or None"),
         "hints_read_identity": (_is(bool), "True or False"),
+        "skip_includes_reserve": (_is(bool), "True or False"),
+        "pre_enqueue_field": (lambda value: value in ("", *PodSpec.__struct_fields__), 'a field of `pod.spec` or ""'),
+        "reports_gating": (_is(bool), "True or False"),
+        "counts_succeeded": (_is(bool), "True or False"),
+        "makes_room": (_is(bool), "True or False"),
+        "orders_groups": (_is(bool), "True or False"),
+        "tracks_time": (_is(bool), "True or False"),
+        "learns_run_times": (_is(bool), "True or False"),
         "reads_labels": (_is(bool), "True or False"),
         "reads_annotations": (_is(bool), "True or False"),
         "reads_claims": (_is(bool), "True or False"),
@@ -100,11 +111,46 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyTy
 
 
 def _attribute_faults(cls: type[Plugin]) -> Iterator[str]:
-    for name, (is_right, expected) in _ATTRIBUTES.items():
+    for name, (is_right, expected) in ATTRIBUTES.items():
         value = getattr(cls, name, None)
         # A property may compute it from the args.
         if hasattr(cls, name) and not isinstance(value, property) and not is_right(value):
             yield f"{name} is {value!r}, expected {expected}"
+
+
+_RESERVE = ("reserve", "pre_bind_pre_flight", "pre_bind")
+_NARROWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "skip_includes_reserve": _RESERVE,
+        "pre_enqueue_field": ("pre_enqueue",),
+        "gate_key": ("pre_enqueue",),
+        "gate_object": ("pre_enqueue",),
+        "is_repeatable": ("post_filter", "post_filter_steps"),
+    }
+)
+"""Members because of which the scheduler omits calls of a plugin, with the methods for which they are true."""
+
+
+def _inherited_faults(cls: type[Plugin]) -> Iterator[str]:
+    """Yield the members that are inherited with a value that may be wrong for an overridden method."""
+    for name, methods in _NARROWS.items():
+        owner = _definer(cls, name)
+        if owner is None or _is_public_api(owner) or not getattr(cls, name):
+            continue
+        overriding = cls.__mro__[: cls.__mro__.index(owner)]
+        for method in methods:
+            if any(method in vars(base) for base in overriding):
+                yield f"{method} is overridden, but {name} is inherited from {owner.__name__}: define it here too"
+                break
+
+
+def _definer(cls: type, name: str) -> type | None:
+    """Return the class from which `cls` has a member, None if it has none."""
+    return next((base for base in cls.__mro__ if name in vars(base)), None)
+
+
+def _is_public_api(cls: type) -> bool:
+    return cls.__module__.startswith(_API)
 
 
 # -- methods ---------------------------------------------------------------------------------------------------------
@@ -115,7 +161,6 @@ def _public(cls: type) -> dict[str, FunctionType]:
     return {name: f for name, f in vars(cls).items() if isinstance(f, FunctionType) and not name.startswith("_")}
 
 
-_API: Final = "pyscheduler.api"
 _BASES: Final[tuple[type[Plugin], ...]] = (Plugin, *dict.fromkeys(POINTS.values()))
 _DECLARED: Mapping[str, type[Plugin]] = MappingProxyType({name: base for base in _BASES for name in _public(base)})
 """Extension point methods with the base class that declares each."""
@@ -167,7 +212,7 @@ def _stray_methods(cls: type[Plugin]) -> Iterator[str]:
 
 def _own_methods(cls: type) -> Iterable[str]:
     """Return the names of public methods that the plugin's own classes define."""
-    bases = [base for base in cls.__mro__ if issubclass(base, Plugin) and not base.__module__.startswith(_API)]
+    bases = [base for base in cls.__mro__ if issubclass(base, Plugin) and not _is_public_api(base)]
     return dict.fromkeys(name for base in bases for name in _public(base))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyscheduler.api import Plugin
+from pyscheduler.intree.composite_pod_groups import GangSchedulingOfTrees, GangSchedulingOfTreesByGroupPolicy
 from pyscheduler.intree.default_binder import DefaultBinder
 from pyscheduler.intree.default_preemption import DefaultPreemption
 from pyscheduler.intree.dynamic_resources import (
@@ -11,7 +12,7 @@ from pyscheduler.intree.dynamic_resources import (
     DynamicResourcesWithIntegerRanges,
     DynamicResourcesWithoutTaintRules,
 )
-from pyscheduler.intree.gang_scheduling import GangScheduling
+from pyscheduler.intree.gang_scheduling import GangScheduling, GangSchedulingByGroupPolicy
 from pyscheduler.intree.image_locality import ImageLocality
 from pyscheduler.intree.inter_pod_affinity import InterPodAffinity
 from pyscheduler.intree.node_affinity import NodeAffinity
@@ -83,7 +84,7 @@ PLUGINS: tuple[type[Plugin], ...] = (
     ImageLocality,
     DefaultBinder,
     NodeDeclaredFeatures,
-    GangScheduling,
+    GangSchedulingOfTreesByGroupPolicy,
     TopologyPlacementGenerator,
     PodGroupPodsCount,
 )
@@ -110,6 +111,9 @@ GATED_BEHAVIOUR: tuple[tuple[tuple[str, ...], type[Plugin]], ...] = (
     (("DRAFractionalCapacityRange", "DRADeviceTaintRules"), DynamicResourcesOf136),
     (("StorageCapacityScoring",), VolumeBindingWithoutScore),
     (("VolumeLimitScaling",), NodeVolumeLimitsByCount),
+    (("CompositePodGroup",), GangSchedulingByGroupPolicy),
+    (("PodGroupPreemptionPolicy",), GangSchedulingOfTrees),
+    (("CompositePodGroup", "PodGroupPreemptionPolicy"), GangScheduling),
 )
 """Feature gates with the plugin of the same name that is used while all of them are off; the last one counts."""
 

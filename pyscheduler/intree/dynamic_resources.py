@@ -72,7 +72,7 @@ from pyscheduler.intree.resource_claims.extended_resources import (
     is_in_memory,
     new_claim,
 )
-from pyscheduler.intree.resource_claims.hints import ClaimHints
+from pyscheduler.intree.resource_claims.hints import OF_CLAIMS, ClaimHints
 from pyscheduler.intree.resource_claims.node_filter import NodeFilter
 from pyscheduler.intree.resource_claims.objects import (
     CLAIM,
@@ -181,7 +181,7 @@ class DynamicResources(
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         return (
             ClusterEventWithHint(NODE, nodes),
-            ClusterEventWithHint(CLAIM.kind, changes | Action.DELETE, self._hints.claim_changed),
+            ClusterEventWithHint(CLAIM.kind, changes | Action.DELETE, self._hints.claim_changed, OF_CLAIMS),
             ClusterEventWithHint(TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._hints.pod_updated),
             ClusterEventWithHint(DEVICE_CLASS.kind, changes),
             ClusterEventWithHint(SLICE.kind, changes),

@@ -49,7 +49,7 @@ from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.intree.volumes.assume_cache import AssumeCache, VolumeAssumeCache
 from pyscheduler.intree.volumes.binder import BindingChecker, PodBinding, assume, restore, write
 from pyscheduler.intree.volumes.claim import ClaimRequests, DelayedClaim
-from pyscheduler.intree.volumes.hints import VolumeHints
+from pyscheduler.intree.volumes.hints import OF_CLAIMS, VolumeHints
 from pyscheduler.intree.volumes.objects import (
     WAIT_FOR_FIRST_CONSUMER,
     Object,
@@ -154,7 +154,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         added, updated, deleted = Action.ADD, Action.UPDATE, Action.DELETE
         return (
             ClusterEventWithHint(kinds.STORAGE_CLASS.kind, added | updated, self._hints.class_changed),
-            ClusterEventWithHint(kinds.CLAIM.kind, added | updated, self._hints.claim_changed),
+            ClusterEventWithHint(kinds.CLAIM.kind, added | updated, self._hints.claim_changed, OF_CLAIMS),
             ClusterEventWithHint(kinds.VOLUME.kind, added | updated | deleted, self._hints.volume_changed),
             ClusterEventWithHint(NODE, added | Action.UPDATE_NODE_LABEL),
             ClusterEventWithHint(kinds.CSI_NODE.kind, added | updated | deleted, self._hints.csi_node_changed),

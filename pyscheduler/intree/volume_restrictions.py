@@ -36,6 +36,7 @@ from pyscheduler.api import (
     StateKey,
 )
 from pyscheduler.intree._hints import queue_if
+from pyscheduler.intree.volumes.hints import OF_CLAIMS
 from pyscheduler.intree.volumes.objects import (
     CLAIM,
     Storage,
@@ -142,7 +143,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         return (
             ClusterEventWithHint(POD, Action.DELETE, _frees_a_volume),
             ClusterEventWithHint(NODE, Action.ADD | Action.DELETE),
-            ClusterEventWithHint(CLAIM.kind, Action.ADD | Action.UPDATE, _is_named),
+            ClusterEventWithHint(CLAIM.kind, Action.ADD | Action.UPDATE, _is_named, OF_CLAIMS),
         )
 
     # -- filter ------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.csi_topology import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
-from pyscheduler.intree.volumes.hints import VolumeHints
+from pyscheduler.intree.volumes.hints import OF_CLAIMS, VolumeHints
 from pyscheduler.intree.volumes.objects import (
     CLAIM,
     STORAGE_CLASS,
@@ -89,7 +89,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         return (
             ClusterEventWithHint(STORAGE_CLASS.kind, Action.ADD | Action.UPDATE, self._hints.class_changed),
             ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            ClusterEventWithHint(CLAIM.kind, Action.ADD | Action.UPDATE, self._hints.claim_changed),
+            ClusterEventWithHint(CLAIM.kind, Action.ADD | Action.UPDATE, self._hints.claim_changed, OF_CLAIMS),
             ClusterEventWithHint(VOLUME.kind, Action.ADD | Action.UPDATE, self._volume_moved),
         )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.conformance import records
 from tests.conformance.coverage import Coverage
 from tests.conformance.generator import DEFAULT, GROUPS, PROFILES, Case, draw, draw_sequence
+from tests.conformance.generator.sequence import FEATURES
 from tests.conformance.oracle import Oracle, OracleFailed, program
 from tests.conformance.run import explain, outcomes, smallest
 from tests.controlplane.build import BuildError
@@ -29,7 +30,10 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="disagreements to minimise and record")
     parser.add_argument("--oracle", type=Path, metavar="PROGRAM", help="a built oracle; built here where none is given")
     parser.add_argument("--renew", type=int, metavar="N", help="record N cases or more anew, instead of comparing")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.sequences and options.feature and options.feature not in FEATURES:
+        parser.error(f"sequences do not have the feature {options.feature}; they have {', '.join(FEATURES)}")
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +76,7 @@ def _compare(options: argparse.Namespace, oracle: Oracle, second: Oracle) -> Cov
 
 def _renew(options: argparse.Namespace, oracle: Oracle) -> None:
     if options.sequences:
-        number = records.renew_sequences(_cases(options), oracle, options.renew)
+        number = records.renew_sequences(_cases(options), oracle, options.renew, options.feature)
     else:
         number = records.renew(options.feature or "drawn", _cases(options), oracle, options.renew)
     _show(f"{number} cases recorded in {records.FOLDER}")
@@ -80,7 +84,8 @@ def _renew(options: argparse.Namespace, oracle: Oracle) -> None:
 
 def _cases(options: argparse.Namespace) -> Iterator[Case]:
     if options.sequences:
-        return (draw_sequence(seed) for seed in range(options.seed, options.seed + options.sequences))
+        seeds = range(options.seed, options.seed + options.sequences)
+        return (draw_sequence(seed, options.feature) for seed in seeds)
     return (draw(seed, options.profile, options.feature) for seed in range(options.seed, options.seed + options.cases))
 
 

@@ -97,12 +97,13 @@ def _placement(preemption: Answer, node: str | None) -> str:
 
 
 def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
-    """Compare the attempts of a sequence one by one: nodes, nominations, victims, messages."""
+    """Compare the attempts of a sequence one by one: nodes, nominations, victims, messages, devices of claims."""
     for number, (their, our) in enumerate(zip(theirs, ours, strict=False)):
         if _both_errors(their, our):
             return
         where = f"attempt {number} {their.get('pod')}"
-        for field in ("pod", "node", "nominatedNode", "victims", "message"):
+        fields = ("pod", "node", "nominatedNode", "victims", "message", "devices")
+        for field in fields if their.get("devices") is not None else fields[:-1]:  # absent in older records
             if their.get(field) != our.get(field):
                 yield Difference(f"sequence {field}", f"{where}: theirs {their.get(field)!r}, ours {our.get(field)!r}")
     yield from _value("sequence", "number of attempts", len(theirs), len(ours))

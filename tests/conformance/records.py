@@ -57,14 +57,22 @@ def renew(name: str, cases: Iterable[Case], oracle: Oracle, least: int) -> int:
     return _write(name, [_recorded(*chosen) for chosen in _chosen(cases, oracle, least)])
 
 
-def renew_sequences(cases: Iterable[Case], oracle: Oracle, wanted: int) -> int:
-    """Record sequences again: the smallest with preemptions, every third with many nodes."""
-    drawn = list(_evaluated(cases, oracle))
-    preempting = [pair for pair in drawn if any(attempt["victims"] for attempt in pair[1][0]["attempts"])]
-    preempting.sort(key=lambda pair: _size(*pair))
-    many = [pair for pair in preempting if "sequence:many-nodes" in pair[0].features][: wanted // 3]
-    few = [pair for pair in preempting if "sequence:few-nodes" in pair[0].features][: wanted - len(many)]
-    return _write("sequences", [_recorded(*pair) for pair in (*few, *many)])
+def renew_sequences(cases: Iterable[Case], oracle: Oracle, wanted: int, feature: str = "") -> int:
+    """Record sequences again: the smallest with preemptions, every third with many nodes.
+
+    Those with devices are the smallest in which many pods get some.
+    """
+    drawn = [pair for pair in _evaluated(cases, oracle) if _is_telling(pair[1][0]["attempts"], feature)]
+    drawn.sort(key=lambda pair: _size(*pair))
+    many = [pair for pair in drawn if "sequence:many-nodes" in pair[0].features][: wanted // 3]
+    few = [pair for pair in drawn if "sequence:few-nodes" in pair[0].features][: wanted - len(many)]
+    return _write(f"{feature}-sequences" if feature else "sequences", [_recorded(*pair) for pair in (*few, *many)])
+
+
+def _is_telling(attempts: list[Manifest], feature: str) -> bool:
+    if feature == "devices":
+        return sum(any(attempt["devices"].values()) for attempt in attempts) >= _OFTEN
+    return any(attempt["victims"] for attempt in attempts)
 
 
 def _evaluated(cases: Iterable[Case], oracle: Oracle) -> Iterator[tuple[Case, list[Any]]]:
@@ -77,7 +85,7 @@ def _evaluated(cases: Iterable[Case], oracle: Oracle) -> Iterator[tuple[Case, li
 
 def _write(name: str, recorded: list[Manifest]) -> int:
     """Replace all files of that name."""
-    for path in FOLDER.glob(f"{name}-*.jsonl"):
+    for path in FOLDER.glob(f"{name}-[0-9][0-9].jsonl"):
         path.unlink()
     lines = [json.dumps(case, separators=(",", ":")) + "\n" for case in recorded]
     for number, start in enumerate(range(0, len(lines), _PER_FILE)):

@@ -1,7 +1,7 @@
 """Our side of a sequence: a machine that gets one pending pod after the other, with kube-scheduler's order of nodes.
 
-Commands take effect at once: a binding succeeds, a victim is deleted, a nomination is visible. A placed pod starts
-later than all before it, so that victims have an order.
+Commands take effect at once: a binding succeeds, a victim is deleted, a nomination is visible, a claim is written. A
+placed pod starts later than all before it, so that victims have an order.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from typing import Any
 
 import msgspec
 
+from pyscheduler.api import StatusError
 from pyscheduler.api.objects import PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import from_value
-from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus
+from pyscheduler.core.commands import Bind, CallApi, Command, Evict, PatchStatus
 from pyscheduler.core.context import Settings
-from pyscheduler.core.events import Bound, PodChanged, PodGone
+from pyscheduler.core.events import BindFailed, Bound, ObjectChanged, ObjectGone, PodChanged, PodGone
 from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.core.snapshot import load_snapshot
+from pyscheduler.intree import DynamicResources
+from pyscheduler.intree.resource_claims.objects import CLAIM
+from tests.conformance.claim_store import ClaimStore
 from tests.conformance.generator.generated_cluster import Manifest, is_assigned, key_of
 
 _NOW = 1000.0
@@ -39,6 +43,7 @@ class _Replay:
         load_snapshot(self._machine, [o for o in document["objects"] if not _is_pending(o)])
         self._now = _NOW
         self._placed = 0
+        self._store = ClaimStore(document["objects"], self._claim_changed, self._claim_gone)
         self._nominated: dict[str, str] = {}
 
     def attempts(self) -> list[dict[str, Any]]:
@@ -60,22 +65,42 @@ class _Replay:
         self._now += 1000.0  # longer than any backoff
         self._show(pod)
         self._machine.context.queue.activate([self._machine.context.pods[pod["metadata"]["uid"]]], self._now)
+        attempt: dict[str, Any] = {"pod": key_of(pod), "node": "", "message": "", "nominatedNode": "", "victims": []}
+        if gate := self._gate(pod):
+            return {**attempt, "message": gate, "devices": {}}
+        for command in self._cycle(pod):
+            self._note(command, pod, attempt)
+        if attempt["victims"]:
+            self._settle(pod, attempt)
+        attempt["devices"] = self._store.take_written()
+        return attempt
+
+    def _gate(self, pod: Manifest) -> str:
+        """Return the reason why the pod is gated, "" if it is not."""
+        context = self._machine.context
+        queued = context.queue.get(pod["metadata"]["uid"])
+        assert queued is not None, f"{key_of(pod)} is not in the queue"
+        for plugin in context.profiles[queued.pod.scheduler_name].pre_enqueue if queued.gating_plugin else ():
+            if (rejection := plugin.pre_enqueue(queued.pod)) is not None:
+                return rejection.message
+        return ""
+
+    def _cycle(self, pod: Manifest) -> list[Command]:
         commands = self._machine.cycle(self._now)
         assert commands is not None, f"{key_of(pod)} was not tried"
         while self._machine.next_step in (CycleStep.BACKLOG, CycleStep.RESUME):
             commands += self._machine.cycle(self._now) or []
-        attempt = {"pod": key_of(pod), "node": "", "message": "", "nominatedNode": "", "victims": []}
-        for command in commands:
-            self._note(command, pod, attempt)
-        if attempt["victims"]:
-            self._settle(pod, attempt)
-        return attempt
+        return commands
 
     def _note(self, command: Command, pod: Manifest, attempt: dict[str, Any]) -> None:
         match command:
             case Bind():
                 assert command.pod.key == attempt["pod"], f"{command.pod.key} was tried instead of {attempt['pod']}"
                 self._placed += 1
+                if failed := self._pre_bind_devices(command):
+                    for consequence in self._machine.handle(failed):
+                        self._note(consequence, pod, attempt)
+                    return
                 attempt["node"] = command.node_name
                 self._machine.handle(Bound(self._now, command.pod.uid))
                 placed = {**pod, "spec": {**pod["spec"], "nodeName": command.node_name}}
@@ -87,6 +112,26 @@ class _Replay:
                     self._nominated[key_of(pod)] = command.nominated_node_name
             case Evict():
                 attempt["victims"].append(command.victim.key)
+            case CallApi():
+                self._store.run(command.call(self._store))
+
+    def _pre_bind_devices(self, command: Bind) -> BindFailed | None:
+        """Run PreBind of DynamicResources, as the oracle does; return its failure."""
+        for plugin in command.plan.pre_bind:
+            if isinstance(plugin, DynamicResources):
+                self._store.suffix = str(self._placed)
+                try:
+                    self._store.run(plugin.pre_bind(command.cycle, command.pod, command.node_name, self._store))
+                except StatusError as error:
+                    text = f'running PreBind plugin "{plugin.name}": {error}'
+                    return BindFailed(self._now, command.pod.uid, text, plugin.name)
+        return None
+
+    def _claim_changed(self, claim: Manifest) -> None:
+        self._machine.handle(ObjectChanged(self._now, CLAIM, claim))
+
+    def _claim_gone(self, namespace: str, name: str) -> None:
+        self._machine.handle(ObjectGone(self._now, CLAIM, namespace, name))
 
     def _settle(self, pod: Manifest, attempt: dict[str, Any]) -> None:
         """Delete the victims and show the nomination."""

@@ -40,10 +40,10 @@ SELDOM = {
     Right("scheduling.volcano.sh", "podgroups", "get"): "only with PodGroups",
     Right("scheduling.x-k8s.io", "podgroups", "get"): "only with PodGroups",
     **{
-        Right("scheduling.k8s.io", "compositepodgroups", verb): "only with PodGroups, in Kubernetes 1.37"
+        Right("scheduling.k8s.io", "compositepodgroups", verb): "only with PodGroups or the gate CompositePodGroup"
         for verb in ("get", "list", "watch")
     },
-    Right("scheduling.k8s.io", "compositepodgroups/status", "patch"): "only with PodGroups, in Kubernetes 1.37",
+    Right("scheduling.k8s.io", "compositepodgroups/status", "patch"): "only with PodGroups or CompositePodGroup",
     Right("scheduling.k8s.io", "priorityclasses", "list"): "only with PodGroups",
     Right("scheduling.k8s.io", "priorityclasses", "watch"): "only with PodGroups",
     Right("topology.volcano.sh", "hypernodes", "list"): "only with PodGroups, where HyperNodes are installed",

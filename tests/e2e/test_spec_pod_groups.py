@@ -22,7 +22,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 GENERIC_WORKLOAD = "--feature-gates=GenericWorkload=true"
 TOPOLOGY_AWARE = f"{GENERIC_WORKLOAD},TopologyAwareWorkloadScheduling=true"
-SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true"
+COMPOSITE = f"{TOPOLOGY_AWARE},CompositePodGroup=true,PodGroupPreemptionPolicy=true"
+SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+ALPHA = "scheduling.k8s.io/v1alpha3"
 VERSION, CONDITION = "scheduling.k8s.io/v1beta1", "PodGroupInitiallyScheduled"
 SEAT, RACK = "example.com/seat", "example.com/rack"
 NO_SEAT = f"0/1 nodes are available: 1 Insufficient {SEAT}."
@@ -361,3 +363,93 @@ async def test_gang_with_an_unknown_topology_has_no_placement(story: Story) -> N
     message = "no feasible placements found"
     await until_condition(story, "g", "False", "Unschedulable", f"{message}, {NO_VICTIMS}")
     await until_messages(story, message, message)
+
+
+WORKLOAD = {"workloadName": "w", "templateName": "t"}
+"""Workload that a tree of PodGroups must name, and that need not exist."""
+
+
+async def create_composite(story: Story, name: str, minimum: int | None, **spec: object) -> None:
+    """Create a CompositePodGroup that needs so many groups, or one with the basic policy."""
+    policy: Json = {"basic": {}} if minimum is None else {"gang": {"minGroupCount": minimum}}
+    created = {"apiVersion": ALPHA, "kind": "CompositePodGroup", "metadata": {"name": name}}
+    fields = {"workloadRef": WORKLOAD, "schedulingPolicy": policy, **spec}
+    await story.api.create(story.at(ALPHA, "compositepodgroups"), {**created, "spec": fields})
+
+
+async def create_below(story: Story, parent: str, name: str, minimum: int, **spec: object) -> None:
+    """Create a gang below a CompositePodGroup."""
+    group = {"apiVersion": ALPHA, "kind": "PodGroup", "metadata": {"name": name}}
+    policy = {"gang": {"minCount": minimum}}
+    fields = {"workloadRef": WORKLOAD, "schedulingPolicy": policy, "parentCompositePodGroupName": parent, **spec}
+    await story.api.create(story.at(ALPHA, "podgroups"), {**group, "spec": fields})
+
+
+async def until_placed(story: Story, count: int) -> set[str]:
+    """Wait until that many pods have a node, others may wait; return the first letters of their names."""
+    found = await story.api.until(story.pods, lambda found: len(placed(found)) == count)
+    return {name[0] for name in placed(found)}
+
+
+of_composites = pytest.mark.parametrize("gates", [COMPOSITE], ids=["composite"], indirect=True)
+
+
+@of_composites
+async def test_groups_below_a_composite_start_together(story: Story) -> None:
+    await story.node("a", extra={SEAT: "3"})
+    await create_composite(story, "root", 2)
+    for group in ("g", "h"):
+        await create_below(story, "root", group, 2)
+        await create_members(story, group, f"{group}1", f"{group}2")
+    for name in ("g1", "g2", "h1", "h2"):
+        await story.unschedulable(name)
+    await story.node("b", extra={SEAT: "1"})
+    assert await story.places(4) == {"a": 3, "b": 1}
+    await until_condition(story, "h", "True", "Scheduled", "")
+
+
+@of_composites
+@pytest.mark.parametrize("minimum", [None, 1], ids=["basic", "gang"])
+async def test_one_group_below_a_composite_suffices(story: Story, minimum: int | None) -> None:
+    await story.node("a", extra={SEAT: "3"})
+    await create_composite(story, "root", minimum)
+    for group in ("g", "h"):
+        await create_below(story, "root", group, 2)
+        await create_members(story, group, f"{group}1", f"{group}2")
+    assert len(await until_placed(story, 2)) == 1, "pods of one group"
+
+
+@of_composites
+async def test_tree_waits_for_its_groups(story: Story) -> None:
+    await story.node("a", extra={SEAT: "5"})
+    await create_below(story, "root", "g", 2)
+    await create_members(story, "g", "g1", "g2")
+    await create_composite(story, "root", 2)
+    await create_below(story, "root", "h", 2)
+    await create_members(story, "h", "h1")
+    await story.pod("single", story.spec({SEAT: "1"}))
+    await story.bound("single")
+    await until_placed(story, 1)
+    await create_members(story, "h", "h2")
+    assert await story.places(5) == {"a": 5}
+
+
+@of_composites
+async def test_groups_below_a_composite_are_each_in_one_domain(story: Story) -> None:
+    await racks(story, r1=1, r2=2, r3=2)
+    await create_composite(story, "root", 2)
+    for group in ("g", "h"):
+        await create_below(story, "root", group, 2, schedulingConstraints=TOPOLOGY)
+        await create_members(story, group, f"{group}1", f"{group}2")
+    assert await story.places(4) == {"r2": 2, "r3": 2}
+
+
+@of_composites
+async def test_group_of_pods_with_another_preemption_policy_has_the_error(story: Story) -> None:
+    await story.node("a", extra={SEAT: "1"})
+    never = await story.priority("never", 1000, preemptionPolicy="Never")
+    other = await story.priority("other", 1000)
+    await create_group(story, "g", 2, priorityClassName=never, preemptionPolicy="Never")
+    await create_members(story, "g", "p1", "p2", priority=other)
+    same = "all pods in a single pod group should have the same preemption policy as the pod group's preemption policy"
+    await until_condition(story, "g", "False", "SchedulerError", f"{same}, got PreemptLowerPriority and Never")

@@ -14,6 +14,7 @@ WAKES = {
     "Nodes": {"node added"},  # not taints: kube-scheduler 1.37 registers no plugin for them on its own
     "Fit": {"pod deleted"},
     "Claims": {"claim added", "pod deleted"},
+    "Devices": {"even claim allocated", "devices freed"},
     "Gate": {"pod labelled"},
 }
 INITIAL, MAXIMUM, TIMEOUT, PERIOD, REST, EARLY_POP_PAUSE = 1.0, 10.0, 300.0, 30.0, 0.1, 0.01
@@ -22,6 +23,11 @@ INITIAL, MAXIMUM, TIMEOUT, PERIOD, REST, EARLY_POP_PAUSE = 1.0, 10.0, 300.0, 30.
 def fit_cares(uid: str) -> bool:
     """Return Fit's queueing hint, which skips half of the pods."""
     return int(uid) % 2 == 0
+
+
+def devices_care(uid: str, event: str) -> bool:
+    """Return Devices' queueing hint: half of the pods use the claim `even`, and all may get devices that were freed."""
+    return event == "devices freed" or int(uid) % 2 == 0
 
 
 def nodes_care(priority: int) -> bool:
@@ -103,6 +109,8 @@ class ModelQueue:
         woken = {plugin for plugin in pod.rejectors | pod.pending if event in WAKES[plugin]}
         if not fit_cares(pod.uid):
             woken.discard("Fit")
+        if not devices_care(pod.uid, event):
+            woken.discard("Devices")
         if event == "node added" and not nodes_care(pod.priority):
             woken.discard("Nodes")
         if woken & pod.pending:

@@ -17,7 +17,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, QueuedPod, QueueingHint, Rejection
+from pyscheduler.api import (
+    Action,
+    ClusterEvent,
+    ClusterEventWithHint,
+    Pod,
+    PreQueueingHint,
+    QueuedPod,
+    QueueingHint,
+    Rejection,
+)
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
@@ -29,7 +38,16 @@ from pyscheduler.core.queue.ordered import OrderedPods
 from pyscheduler.core.queue.rejections import RejectionCounts
 from pyscheduler.core.queue.unschedulable import UnschedulablePods
 from pyscheduler.testing.builders import pod
-from tests.properties.queue_model import INITIAL, MAXIMUM, TIMEOUT, ModelPod, ModelQueue, fit_cares, nodes_care
+from tests.properties.queue_model import (
+    INITIAL,
+    MAXIMUM,
+    TIMEOUT,
+    ModelPod,
+    ModelQueue,
+    devices_care,
+    fit_cares,
+    nodes_care,
+)
 from tests.unit.core.queue.queue_fixture import Gate, PrioritySort
 
 EVENTS = {
@@ -40,8 +58,12 @@ EVENTS = {
     "pod labelled": ClusterEvent("AssignedPod", Action.UPDATE_POD_LABEL),
     "anything": ClusterEvent("*", Action.ALL),
     "CSINode deleted": ClusterEvent("CSINode", Action.DELETE),
+    "even claim allocated": ClusterEvent("ResourceClaim", Action.UPDATE, new={"metadata": {"name": "even"}}),
+    "devices freed": ClusterEvent("ResourceClaim", Action.DELETE, old={"metadata": {"name": "other"}}),
 }
-PLUGINS = st.sampled_from([set(), {"Fit"}, {"Claims"}, {"Nodes"}, {"Fit", "Claims"}, {"Claims", "Nodes"}])
+PLUGINS = st.sampled_from(
+    [set(), {"Fit"}, {"Claims"}, {"Nodes"}, {"Devices"}, {"Fit", "Claims"}, {"Claims", "Nodes"}, {"Fit", "Devices"}]
+)
 PENDING = st.sampled_from([set(), set(), set(), {"Claims"}])
 
 
@@ -60,16 +82,38 @@ def _nodes_hint(pod: Pod, event: ClusterEvent) -> QueueingHint:
     return QueueingHint.QUEUE if nodes_care(pod.priority) else QueueingHint.SKIP
 
 
+def _devices_hint(pod: Pod, event: ClusterEvent) -> QueueingHint:
+    name = "devices freed" if _frees_devices(event) else "even claim allocated"
+    return QueueingHint.QUEUE if devices_care(pod.uid, name) else QueueingHint.SKIP
+
+
+def _frees_devices(event: ClusterEvent) -> bool:
+    return event.new is None
+
+
+def _claims_of(pod: Pod) -> list[tuple[str, str]]:
+    return [("", "even" if int(pod.uid) % 2 == 0 else "odd")]
+
+
+ON_CLAIM = ClusterEventWithHint(
+    "ResourceClaim", Action.UPDATE | Action.DELETE, _devices_hint, PreQueueingHint(_claims_of, _frees_devices)
+)
 INTERESTS = (
     ("Nodes", ClusterEventWithHint("Node", Action.ADD, _nodes_hint)),
     ("Fit", ClusterEventWithHint("Pod", Action.DELETE, _fit_hint)),
     ("Claims", ClusterEventWithHint("PersistentVolumeClaim", Action.ADD)),
     ("Claims", ClusterEventWithHint("Pod", Action.DELETE)),
+    ("Devices", ON_CLAIM),
     ("Gate", ClusterEventWithHint("Pod", Action.UPDATE_POD_LABEL)),
 )
 
 
-SCOPES = {"Fit": HintScope.POD, "Nodes": HintScope.SIGNATURE_GROUP, "Claims": HintScope.SIGNATURE}
+SCOPES = {
+    "Fit": HintScope.POD,
+    "Devices": HintScope.POD,
+    "Nodes": HintScope.SIGNATURE_GROUP,
+    "Claims": HintScope.SIGNATURE,
+}
 
 
 def _pod(uid: str, priority: int, closed: bool) -> Pod:
@@ -303,7 +347,25 @@ def _count_pods_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RejectionCounts, "counts", lambda self, excluded: counts(self, ()))
 
 
-@pytest.mark.parametrize("plant", [_forget_events, _move_half, _keep_in_backoff, _count_pods_in_flight])
+def _narrow_all_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EventEvaluator, "is_narrowed", lambda self, plugin, event: plugin[1] == "Devices")
+
+
+def _forget_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EventEvaluator, "objects_of", lambda self, plugin, queued: ())
+
+
+PLANTS = [
+    _forget_events,
+    _forget_objects,
+    _narrow_all_events,
+    _move_half,
+    _keep_in_backoff,
+    _count_pods_in_flight,
+]
+
+
+@pytest.mark.parametrize("plant", PLANTS)
 def test_model_catches_planted_bug(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

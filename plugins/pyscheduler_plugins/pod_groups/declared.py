@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, ResourceKind
+from pyscheduler.api import COMPOSITE_API, Pod, PodGroup, PodGroupKey, Rejection, ResourceKind
 from pyscheduler.api.objects import ApiObject, LabelSelector
 from pyscheduler_plugins.pod_groups.hyper_nodes import NetworkTopology
 
-COMPOSITE: Final = "scheduling.k8s.io/CompositePodGroup"
-"""API in the key of a CompositePodGroup: a PodGroup may have the same name."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Object = Mapping[str, Any]
 T = TypeVar("T")
@@ -110,7 +108,7 @@ def invalid(key: PodGroupKey, field: str, why: str) -> Rejection:
 def described(key: PodGroupKey) -> str:
     """Return the key and API group of a pod group for messages."""
     is_of_controller = "/" in key.name  # not in the name of an object
-    if key.api == COMPOSITE:
-        api, _, kind = COMPOSITE.partition("/")
+    if key.api == COMPOSITE_API:
+        api, _, kind = COMPOSITE_API.partition("/")
         return f"{kind} {key} ({api})"
     return f"PodGroup {key} ({key.api})" if key.api and not is_of_controller else f"pod group {key} of annotations"

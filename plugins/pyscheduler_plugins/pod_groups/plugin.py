@@ -8,6 +8,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from pyscheduler.api import (
+    COMPOSITE_API,
+    COMPOSITE_POD_GROUP,
     ClusterEvent,
     Handle,
     Pod,
@@ -18,9 +20,9 @@ from pyscheduler.api import (
     Rejection,
     ResourceKind,
 )
-from pyscheduler_plugins.pod_groups import composite, membership, native, pod_annotations
+from pyscheduler_plugins.pod_groups import membership, native, pod_annotations
 from pyscheduler_plugins.pod_groups.composite import CompositePodGroups
-from pyscheduler_plugins.pod_groups.declared import COMPOSITE, Declared, PodGroupApi, described, invalid
+from pyscheduler_plugins.pod_groups.declared import Declared, PodGroupApi, described, invalid
 from pyscheduler_plugins.pod_groups.hyper_nodes import HYPER_NODE, HyperNodes, NetworkTopology
 from pyscheduler_plugins.pod_groups.stale_grace import PodGroupsArgs, annotation_of, stale_grace
 from pyscheduler_plugins.pod_groups.sub_group_policy import with_subgroups
@@ -40,7 +42,12 @@ class PodGroups(PodGroupPlugin):
 
     name = "PodGroups"
     Args = PodGroupsArgs
-    watches = (*(kind for api in membership.APIS for kind in api.kinds), composite.KIND, PRIORITY_CLASS, HYPER_NODE)
+    watches = (
+        *(kind for api in membership.APIS for kind in api.kinds),
+        COMPOSITE_POD_GROUP,
+        PRIORITY_CLASS,
+        HYPER_NODE,
+    )
     counts_succeeded = True
 
     def __init__(self, args: PodGroupsArgs, handle: Handle) -> None:
@@ -88,7 +95,7 @@ class PodGroups(PodGroupPlugin):
         if event.old and event.new and _unchanged(event.old, event.new):
             return ()
         namespace = meta.get("namespace", "")
-        if event.resource == composite.KIND.kind:
+        if event.resource == COMPOSITE_POD_GROUP.kind:
             return self._composites.changed_with(namespace, meta["name"], event.old, event.new)
         # Events do not have the API group, and three of them have a kind PodGroup.
         keys = [PodGroupKey(namespace, meta["name"], api.group) for api in membership.APIS]
@@ -98,7 +105,7 @@ class PodGroups(PodGroupPlugin):
         """Return the requirements of a group, or the reason why they are missing or invalid."""
         if key.api == membership.INVALID:
             return membership.rejection(next(iter(members)))
-        if key.api == COMPOSITE:
+        if key.api == COMPOSITE_API:
             tree = self._composites.tree(key)
             return tree if isinstance(tree, Rejection) else self._with_priority(tree)
         api = _API_BY_GROUP.get(key.api)
@@ -114,7 +121,7 @@ class PodGroups(PodGroupPlugin):
     def _object(self, key: PodGroupKey) -> tuple[ResourceKind | None, Mapping[str, Any]]:
         """Return the newest version of the group's object that has it: servers serve all objects in each version."""
         api = _API_BY_GROUP.get(key.api)
-        for kind in (composite.KIND,) if key.api == COMPOSITE else api.kinds if api is not None else ():
+        for kind in (COMPOSITE_POD_GROUP,) if key.api == COMPOSITE_API else api.kinds if api is not None else ():
             if (obj := self.handle.objects[kind].get((key.namespace, key.name))) is not None:
                 return kind, obj
         return None, {"metadata": {}}

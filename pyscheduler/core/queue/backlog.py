@@ -58,6 +58,8 @@ class Move(_Steps):
     """Only pods rejected by these plugins are evaluated; None: every pod that is not gated."""
     only: Callable[[QueuedPod], bool] | None = None
     """Further condition for the pods."""
+    narrowed: bool = False
+    """True if few pods are evaluated, those that use the object of the event."""
     with_gated: bool = False
     """True to evaluate all gated pods as well."""
     strategies: dict[GroupKey, QueueingStrategy] = field(default_factory=dict)
@@ -102,7 +104,7 @@ class Backlog(deque[Task]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._moves = 0
+        self._moves = 0  # that are evaluated for all pods
         self.number = 0
         """The number of the newest event."""
 
@@ -112,8 +114,9 @@ class Backlog(deque[Task]):
 
     def finish(self) -> None:
         """Remove the first task."""
-        if isinstance(self.popleft(), Move):
-            self._moves -= 1
+        task = self.popleft()
+        if isinstance(task, Move):
+            self._moves -= not task.narrowed
 
     def move(
         self,
@@ -121,11 +124,13 @@ class Backlog(deque[Task]):
         at: float,
         plugins: Sequence[ProfilePlugin] | None,
         only: Callable[[QueuedPod], bool] | None = None,
+        *,
+        narrowed: bool = False,
     ) -> Move:
-        """Add the evaluation of a new event."""
+        """Add the evaluation of a new event. One that is `narrowed` to few pods does not count toward the limit."""
         self.number += 1
-        self._moves += 1
-        move = Move(self.number, at, event, plugins, only)
+        self._moves += not narrowed
+        move = Move(self.number, at, event, plugins, only, narrowed)
         self.append(move)
         return move
 

@@ -5,12 +5,12 @@ Hints are called once for each group of pods for which they return the same, exc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue.backlog import Move
-from pyscheduler.core.queue.hints import Hints, HintScope, QueueingStrategy, is_wildcard
+from pyscheduler.core.queue.hints import Hints, HintScope, ObjectKey, QueueingStrategy, is_wildcard
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.queue.rejections import ProfilePlugin
 from pyscheduler.core.queue.unschedulable import HintGroup, UnschedulablePods
@@ -37,6 +37,20 @@ class EventEvaluator:
             return None
         return [(name, plugin) for name, hints in self._hints.items() for plugin in hints.interested(event)]
 
+    def is_narrowed(self, plugin: ProfilePlugin, event: ClusterEvent) -> bool:
+        """Return True if the event concerns only those of the pods rejected by the plugin that use its object."""
+        profile, name = plugin
+        return self._hints[profile].is_narrowed(name, event)
+
+    def are_narrowed(self, plugins: Sequence[ProfilePlugin] | None, event: ClusterEvent) -> bool:
+        """Return True if that is so for all of these plugins; None stands for all pods."""
+        return plugins is not None and all(self.is_narrowed(plugin, event) for plugin in plugins)
+
+    def objects_of(self, plugin: ProfilePlugin, queued: QueuedPod) -> list[ObjectKey] | None:
+        """Return the objects of narrowed events that the pod uses; None if all events may concern it."""
+        profile, name = plugin
+        return None if isinstance(queued, QueuedPodGroup) else self._hints[profile].objects_of(name, queued)
+
     def strategy(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
         """Return the effect of the event on a pod, or the strongest one on any member of a pod group."""
         hints = self._hints[queued.pod.scheduler_name]
@@ -58,7 +72,7 @@ class EventEvaluator:
         if move.plugins is not None:
             for plugin in move.plugins:
                 helped: list[tuple[int, QueuedPod, QueueingStrategy | None]] = []
-                for group in pods.groups_held_by(plugin, move.event):
+                for group in pods.groups_held_by(plugin, move.event, narrowed=self.is_narrowed(plugin, move.event)):
                     if group.key in move.strategies:
                         continue  # a group of another plugin, too
                     strategy = self._shared_strategy(group, move)

@@ -18,8 +18,8 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Instrument
 from pyscheduler.core.pod_groups.queue_gate import has_only_queue_gate, without_gates
+from pyscheduler.core.queue.hints import ObjectKey
 from pyscheduler.core.queue.rejections import shared
-from pyscheduler.core.queue.unschedulable import GateObject
 
 PRE_ENQUEUE = "PreEnqueue"
 
@@ -86,7 +86,7 @@ class Gates:
         except PluginFailed:
             return False  # `admit` calls the plugin again and reports the failure
 
-    def gate_object(self, queued: QueuedPod) -> GateObject | None:
+    def gate_object(self, queued: QueuedPod) -> ObjectKey | None:
         """Return the object without which a pod stays gated; None if it may be any, or the plugin raises."""
         gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
         try:

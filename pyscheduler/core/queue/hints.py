@@ -16,6 +16,7 @@ from pyscheduler.api.events import (
     Action,
     ClusterEvent,
     ClusterEventWithHint,
+    PreQueueingHint,
     QueueingHint,
     QueueingHintFn,
 )
@@ -31,8 +32,11 @@ from pyscheduler.core.queue.labels import label_of
 QUEUEING_HINT = "QueueingHint"
 """Name of the point passed to `Instrument.plugin_failed` when a hint raises."""
 
+PRE_QUEUEING_HINT = "PreQueueingHint"
 _CACHED_SCOPES = 1024
-HintFunctions = tuple[QueueingHintFn | None, ...]
+Registrations = tuple[ClusterEventWithHint, ...]
+ObjectKey = tuple[str, str, str]
+"""Kind, namespace and name of an API object."""
 
 
 class QueueingStrategy(enum.Enum):
@@ -81,25 +85,58 @@ class Hints:
         self.scope_of = lru_cache(_CACHED_SCOPES)(self._scope_of)
         """The widest scope of the hints of these plugins."""
         self._interests = list(events_to_register)
-        self._by_kind: dict[tuple[str, int], Mapping[str, HintFunctions]] = {}
+        self._by_kind: dict[tuple[str, int], Mapping[str, Registrations]] = {}
+        self._with_pre_hint: dict[str, list[tuple[str, PreQueueingHint]]] = {}
+        for plugin, interest in self._interests:
+            if interest.pre_hint is not None:
+                self._with_pre_hint.setdefault(plugin, []).append((interest.resource, interest.pre_hint))
 
     def _scope_of(self, plugins: frozenset[str]) -> HintScope:
         return max((self._scopes.get(plugin, HintScope.POD) for plugin in plugins), default=HintScope.POD)
 
-    def interested(self, event: ClusterEvent) -> Mapping[str, HintFunctions]:
-        """Return the plugins that registered for such an event, each with its hint functions for it."""
+    def interested(self, event: ClusterEvent) -> Mapping[str, Registrations]:
+        """Return the plugins that registered for such an event, each with its registrations for it."""
         kind = (event.resource, event.action.value)
         plugins = self._by_kind.get(kind)
         if plugins is None:
             plugins = self._by_kind[kind] = self._find(event)
         return plugins
 
-    def _find(self, event: ClusterEvent) -> Mapping[str, HintFunctions]:
-        found: dict[str, HintFunctions] = {}
+    def _find(self, event: ClusterEvent) -> Mapping[str, Registrations]:
+        found: dict[str, Registrations] = {}
         for plugin, interest in self._interests:
             if interest.covers(event):
-                found[plugin] = (*found.get(plugin, ()), interest.hint)
+                found[plugin] = (*found.get(plugin, ()), interest)
         return found
+
+    def is_narrowed(self, plugin: str, event: ClusterEvent) -> bool:
+        """Return True if the hints of the plugin have to be called for those pods only that use the event's object."""
+        has_key = isinstance(event.new or event.old, dict)
+        for interest in self.interested(event)[plugin]:
+            if interest.pre_hint is None or not has_key:
+                return False
+            try:
+                if call_guarded(plugin, PRE_QUEUEING_HINT, interest.pre_hint.concerns_all, event):
+                    return False
+            except PluginFailed as failed:
+                self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+                return False
+        return True
+
+    def objects_of(self, plugin: str, queued: QueuedPod) -> list[ObjectKey] | None:
+        """Return the objects to which events are narrowed that the pod uses; None if none are narrowed for it."""
+        pre_hints = self._with_pre_hint.get(plugin)
+        if not pre_hints or queued.pod.is_large:
+            return None
+        try:
+            return [
+                (resource, *key)
+                for resource, pre_hint in pre_hints
+                for key in call_guarded(plugin, PRE_QUEUEING_HINT, pre_hint.objects_of, queued.pod)
+            ]
+        except PluginFailed as failed:
+            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            return None
 
     def evaluate(self, queued: QueuedPod, event: ClusterEvent, member: Pod | None = None) -> QueueingStrategy:
         """Return the effect of the event on a pod that is unschedulable or returns from an attempt.
@@ -113,16 +150,16 @@ class Hints:
         if is_wildcard(event):
             return QueueingStrategy.AFTER_BACKOFF if _is_for(event, pod) else QueueingStrategy.SKIP
         strategy = QueueingStrategy.SKIP
-        for plugin, hints in self.interested(event).items():
+        for plugin, interests in self.interested(event).items():
             if plugin in pending:
-                if self._may_help(plugin, hints, pod, event):
+                if self._may_help(plugin, interests, pod, event):
                     return QueueingStrategy.IMMEDIATELY
             elif (
                 plugin in rejected
                 and strategy is QueueingStrategy.SKIP
                 and (
                     pod.is_large  # hints would decode it at each event; its backoff is longer instead
-                    or self._may_help(plugin, hints, pod, event)
+                    or self._may_help(plugin, interests, pod, event)
                 )
             ):
                 strategy = QueueingStrategy.AFTER_BACKOFF
@@ -130,8 +167,8 @@ class Hints:
                     break
         return strategy
 
-    def _may_help(self, plugin: str, hints: HintFunctions, pod: Pod, event: ClusterEvent) -> bool:
-        return any(hint is None or self._call(plugin, hint, pod, event) for hint in hints)
+    def _may_help(self, plugin: str, interests: Registrations, pod: Pod, event: ClusterEvent) -> bool:
+        return any(each.hint is None or self._call(plugin, each.hint, pod, event) for each in interests)
 
     def _call(self, plugin: str, hint: QueueingHintFn, pod: Pod, event: ClusterEvent) -> bool:
         self._instrument.hint_entered()

@@ -95,7 +95,7 @@ class SchedulingQueue(QueueContents):
         )
         self.gates = Gates({n: p.pre_enqueue for n, p in profiles.items()}, instrument, has_queues=first.has_queues)
         self._backoff_policy = backoff
-        self._tiers = Tiers(first, instrument, self._events.scope_of, self.gates.gate_object, self._groups, previous)
+        self._tiers = Tiers(first, instrument, self._events, self.gates, self._groups, previous)
         self.tier_of = self._tiers.index
         """The tier of every pod by UID; after a reconfiguration, of every pod that is readmitted."""
         self.active, self._backoff_queue = self._tiers.active, self._tiers.backoff
@@ -319,7 +319,7 @@ class SchedulingQueue(QueueContents):
         if plugins != []:
             self._in_flight.record(event)
             if self.backlog or self._unschedulable.has_any(plugins):
-                self.backlog.move(event, now, plugins, only)
+                self.backlog.move(event, now, plugins, only, narrowed=self._events.are_narrowed(plugins, event))
                 self.backlog.limit(self._unschedulable.group_count)
 
     def process_backlog(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
@@ -10,12 +10,13 @@ from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue.active_by_queue import ActiveByQueue
 from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.core.queue.entry import Tier, TierIndex
-from pyscheduler.core.queue.hints import HintScope
+from pyscheduler.core.queue.event_evaluator import EventEvaluator
+from pyscheduler.core.queue.gates import Gates
 from pyscheduler.core.queue.ordered import ActiveQueue
 from pyscheduler.core.queue.pod_groups import PodGroupMembers
 from pyscheduler.core.queue.profile import QueueProfile
 from pyscheduler.core.queue.queued_pod_group import pods_of
-from pyscheduler.core.queue.unschedulable import GateObject, HintGroup, UnschedulablePods
+from pyscheduler.core.queue.unschedulable import HintGroup, HintReaders, UnschedulablePods
 
 
 class Tiers:
@@ -28,8 +29,8 @@ class Tiers:
         self,
         profile: QueueProfile,
         instrument: Instrument,
-        scope_of: Callable[[QueuedPod], HintScope],
-        gate_object: Callable[[QueuedPod], GateObject | None],
+        events: EventEvaluator,
+        gates: Gates,
         groups: PodGroupManager,
         previous: Tiers | None = None,
     ) -> None:
@@ -41,7 +42,8 @@ class Tiers:
             ActiveByQueue(sort, instrument, index, groups) if by_queue else ActiveQueue(sort, instrument, index)
         )
         self.backoff = BackoffQueue(sort, instrument, index)
-        self.unschedulable = UnschedulablePods(self.index, scope_of, gate_object)
+        readers = HintReaders(events.scope_of, events.objects_of, gates.gate_object)
+        self.unschedulable = UnschedulablePods(self.index, readers)
         self.members = PodGroupMembers(self.index, groups)
         self.previous = previous
 

@@ -7,21 +7,31 @@ plugin, and an event is evaluated only for the groups of the plugins that regist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, count
+from typing import NamedTuple
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue.entry import TierIndex
-from pyscheduler.core.queue.hints import HintScope
+from pyscheduler.core.queue.hints import HintScope, ObjectKey
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.queue.rejections import ProfilePlugin, plugins_of_profile, rejectors_of
 
 GroupKey = tuple[PodSignature | PodSignatureGroup, frozenset[str], frozenset[str]] | str
 """Fields of a pod that hints read, its rejectors, and the pending ones of these; or the UID of a single pod."""
-GateObject = tuple[str, str, str]
-"""Kind, namespace and name of the object without which a pod stays gated."""
+
+
+class HintReaders(NamedTuple):
+    """Functions that return which events of a plugin's registrations may concern a pod."""
+
+    scope_of: Callable[[QueuedPod], HintScope]
+    """Returns what the hints of a rejected pod's rejectors read of it."""
+    objects_of: Callable[[ProfilePlugin, QueuedPod], Collection[ObjectKey] | None]
+    """Returns the objects of narrowed events of a plugin that the pod uses; None if all events may concern it."""
+    gate_object_of: Callable[[QueuedPod], ObjectKey | None]
+    """Returns the object without which a gated pod stays gated; None if it may be any."""
 
 
 class HintGroup:
@@ -35,7 +45,7 @@ class HintGroup:
         self.plugins = _holders(first)
         """Plugins that rejected the pods, or the one that gates the only pod."""
         self.is_gated = bool(first.gating_plugin)
-        self.gate_object: GateObject | None = None
+        self.gate_object: ObjectKey | None = None
         """Object without which the pod stays gated; None if it may be any."""
         self.pods: dict[str, tuple[int, QueuedPod]] = {}
         """Pods by UID, with their arrival in the tier."""
@@ -69,34 +79,59 @@ class _PluginGroups:
 
     def __init__(self) -> None:
         self._open: Groups = {}
-        """Groups of pods that any event may concern."""
-        self._by_object: dict[GateObject, Groups] = {}
+        """Groups of pods that any event may concern, unless it is narrowed to its object."""
+        self._without_objects: Groups = {}
+        """Those of them that narrowed events may concern too."""
+        self._used: dict[GroupKey, Collection[ObjectKey]] = {}
+        """Objects that the pods of each of the others use."""
+        self._by_used: dict[ObjectKey, Groups] = {}
+        self._by_gate: dict[ObjectKey, Groups] = {}
         """Pods that stay gated without an object."""
 
     @property
     def is_empty(self) -> bool:
-        return not self._open and not self._by_object
+        return not self._open and not self._by_gate
 
-    def concerned_by(self, event: ClusterEvent) -> list[HintGroup]:
-        """Return the groups that an event may concern."""
-        found, changed = list(self._open.values()), event.new or event.old
-        if self._by_object and isinstance(changed, dict):
+    def concerned_by(self, event: ClusterEvent, *, narrowed: bool) -> list[HintGroup]:
+        """Return the groups that an event may concern; if it is narrowed, of those with objects the ones with its."""
+        found, changed = list((self._without_objects if narrowed else self._open).values()), event.new or event.old
+        if isinstance(changed, dict) and (self._by_gate or narrowed):
             meta = changed["metadata"]
-            found += self._by_object.get((event.resource, meta.get("namespace", ""), meta["name"]), {}).values()
+            key = event.resource, meta.get("namespace", ""), meta["name"]
+            found += self._by_gate.get(key, {}).values()
+            if narrowed:
+                found += self._by_used.get(key, {}).values()
         return found
 
-    def add(self, group: HintGroup) -> None:
-        """Add a group by its gate object."""
-        needed = group.gate_object
-        (self._open if needed is None else self._by_object.setdefault(needed, {}))[group.key] = group
+    def add(self, group: HintGroup, used: Collection[ObjectKey] | None) -> None:
+        """Add a group by its gate object; without one, by the objects that its pods use, unless they are None."""
+        if group.gate_object is not None:
+            self._by_gate.setdefault(group.gate_object, {})[group.key] = group
+            return
+        self._open[group.key] = group
+        if used is None:
+            self._without_objects[group.key] = group
+            return
+        self._used[group.key] = used
+        for each in used:
+            self._by_used.setdefault(each, {})[group.key] = group
 
     def remove(self, group: HintGroup) -> None:
         """Remove a group, which still has the gate object with which it was added."""
-        needed = group.gate_object
-        groups = self._open if needed is None else self._by_object[needed]
-        del groups[group.key]
-        if needed is not None and not groups:
-            del self._by_object[needed]
+        if group.gate_object is not None:
+            _remove(self._by_gate, group.gate_object, group)
+            return
+        del self._open[group.key]
+        self._without_objects.pop(group.key, None)
+        for each in set(self._used.pop(group.key, ())):
+            _remove(self._by_used, each, group)
+
+
+def _remove(groups_of: dict[ObjectKey, Groups], key: ObjectKey, group: HintGroup) -> None:
+    groups = groups_of[key]
+    del groups[group.key]
+    if not groups:
+        del groups_of[key]
 
 
 class UnschedulablePods:
@@ -105,23 +140,13 @@ class UnschedulablePods:
     The index has the group of each pod, which has the pod.
     """
 
-    def __init__(
-        self,
-        index: TierIndex,
-        scope_of: Callable[[QueuedPod], HintScope],
-        gate_object_of: Callable[[QueuedPod], GateObject | None],
-    ) -> None:
-        """`scope_of` returns what the hints of a rejected pod's rejectors read of it.
-
-        `gate_object_of` returns the object without which a gated pod stays gated.
-        """
+    def __init__(self, index: TierIndex, readers: HintReaders) -> None:
         self.rejected = 0
         """Number of pods that are not gated."""
         self.gated = 0
         """Number of gated pods."""
         self._index = index
-        self._scope_of = scope_of
-        self._gate_object_of = gate_object_of
+        self._readers = readers
         self._arrivals = count()
         self._groups: Groups = {}
         self._by_plugin: dict[ProfilePlugin, _PluginGroups] = {}
@@ -159,8 +184,8 @@ class UnschedulablePods:
         if group is None:
             group = self._groups[key] = HintGroup(self, key, queued)
             if group.is_gated and not isinstance(queued, QueuedPodGroup):
-                group.gate_object = self._gate_object_of(queued)
-            self._register(group)
+                group.gate_object = self._readers.gate_object_of(queued)
+            self._register(group, queued)
         group.pods[uid] = (next(self._arrivals) if arrival is None else arrival, queued)
         self._index[uid] = group
         if group.is_gated:
@@ -180,12 +205,15 @@ class UnschedulablePods:
         """Determine again which object a gated pod needs, after an evaluation that left it gated."""
         if group is not None and group.gate_object is not None:
             self._unregister(group)
-            group.gate_object = self._gate_object_of(next(queued for _, queued in group.pods.values()))
-            self._register(group)
+            _, queued = next(iter(group.pods.values()))
+            group.gate_object = self._readers.gate_object_of(queued)
+            self._register(group, queued)
 
-    def _register(self, group: HintGroup) -> None:
+    def _register(self, group: HintGroup, queued: QueuedPod) -> None:
+        """Index the group of a pod by its plugins."""
         for plugin in group.plugins:
-            self._by_plugin.setdefault(plugin, _PluginGroups()).add(group)
+            used = None if group.is_gated else self._readers.objects_of(plugin, queued)
+            self._by_plugin.setdefault(plugin, _PluginGroups()).add(group, used)
 
     def _unregister(self, group: HintGroup) -> None:
         for plugin in group.plugins:
@@ -211,16 +239,19 @@ class UnschedulablePods:
         """Return True if one of the plugins rejected or gates any pod; None: if any pod is not gated."""
         return bool(self.rejected) if plugins is None else any(plugin in self._by_plugin for plugin in plugins)
 
-    def groups_held_by(self, plugin: ProfilePlugin, event: ClusterEvent) -> list[HintGroup]:
-        """Return the groups of the pods that the plugin rejected or gates, and that the event may concern."""
+    def groups_held_by(self, plugin: ProfilePlugin, event: ClusterEvent, *, narrowed: bool) -> list[HintGroup]:
+        """Return the groups of the pods that the plugin rejected or gates, and that the event may concern.
+
+        With `narrowed`, the event concerns of the rejected pods only those that use its object.
+        """
         groups = self._by_plugin.get(plugin)
-        return [] if groups is None else groups.concerned_by(event)
+        return [] if groups is None else groups.concerned_by(event, narrowed=narrowed)
 
     def _key(self, queued: QueuedPod) -> GroupKey:
         pod = queued.pod
         if queued.gating_plugin or pod.is_large or isinstance(queued, QueuedPodGroup):
             return pod.uid
-        scope = self._scope_of(queued)
+        scope = self._readers.scope_of(queued)
         if scope is HintScope.POD:
             return pod.uid
         read = pod.signature if scope is HintScope.SIGNATURE else pod.signature.template

@@ -19,7 +19,13 @@ class DeviceState:
     def __init__(self, handle: Handle, taint_rules: tuple[ResourceKind, ...], *, fractional: bool) -> None:
         """`taint_rules` are the versions of DeviceTaintRules to read; with `fractional`, ranges may have fractions."""
         self._fractional = fractional
-        self._slices = ObjectIndex(handle, SLICE, reader(handle, SLICE, ResourceSlice), _no_values)
+        self._untainted = handle.shared(devices_of((), fractional=fractional)) if taint_rules else None
+        """The devices without rules, which are the same while there are none."""
+        self.slices: ObjectIndex[ResourceSlice] = (
+            ObjectIndex(handle, SLICE, reader(handle, SLICE, ResourceSlice), _no_values)
+            if self._untainted is None
+            else self._untainted.slices
+        )
         self._rules = [
             ObjectIndex(handle, kind, reader(handle, kind, DeviceTaintRule), _no_values) for kind in taint_rules
         ]
@@ -29,17 +35,19 @@ class DeviceState:
     @property
     def version(self) -> int:
         """Number that changes with any slice or rule."""
-        return self._slices.version + sum(rules.version for rules in self._rules)
+        return self.slices.version + sum(rules.version for rules in self._rules)
 
     @property
     def inventory(self) -> Inventory:
         """All devices. The same object as long as no slice and no rule changes."""
-        versions = (self._slices.version, *(rules.version for rules in self._rules))
+        versions = (self.slices.version, *(rules.version for rules in self._rules))
         if self._inventory is None or versions != self._versions:
             rules = self._current_rules()
-            slices = self._slices.parsed.values()
-            tainted = [apply_taint_rules(each, rules) for each in slices] if rules else slices
-            self._inventory = Inventory(tainted, self._inventory, fractional=self._fractional)
+            if self._untainted and not rules:
+                self._inventory = self._untainted.inventory
+            else:
+                slices = [apply_taint_rules(each, rules) for each in self.slices.parsed.values()]
+                self._inventory = Inventory(slices, self._inventory, fractional=self._fractional)
             self._versions = versions
         return self._inventory
 

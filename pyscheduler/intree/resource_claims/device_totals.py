@@ -11,9 +11,9 @@ from pyscheduler.intree.devices.device_class_totals import DeviceClassTotals
 from pyscheduler.intree.resource_claims.claim_cache import ClaimCache
 from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX, DeviceClasses
 from pyscheduler.intree.resource_claims.device_state import devices_of
-from pyscheduler.intree.resource_claims.objects import CLAIM, DEVICE_CLASS, SLICE, TAINT_RULES
+from pyscheduler.intree.resource_claims.objects import CLAIM, DEVICE_CLASS, SLICE
 
-DEVICE_KINDS = (CLAIM, SLICE, DEVICE_CLASS, *TAINT_RULES)
+DEVICE_KINDS = (CLAIM, SLICE, DEVICE_CLASS)
 """Kinds that a plugin with DeviceTotals watches."""
 
 
@@ -28,7 +28,7 @@ class DeviceTotals:
     def __init__(self, handle: Handle) -> None:
         self._nodes = handle.nodes
         self._claims = handle.shared(ClaimCache)
-        self._devices = handle.shared(devices_of(TAINT_RULES, fractional=False))
+        self._devices = handle.shared(devices_of((), fractional=False))
         self._classes = handle.shared(DeviceClasses)
         self._selectors = CelSelectors()
         self._by_class: dict[str, DeviceClassTotals] = {}

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from pyscheduler.api import ClusterEvent, Pod, QueueingHint
+from pyscheduler.api import ClusterEvent, Pod, PreQueueingHint, QueueingHint
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.resource_claims.claim_cache import ClaimCache
 from pyscheduler.intree.resource_claims.objects import Object
-from pyscheduler.intree.resource_claims.pod_claims import ClaimUnusableError, claims_of_pod
+from pyscheduler.intree.resource_claims.pod_claims import ClaimUnusableError, claim_keys, claims_of_pod
+
+
+def _frees_devices(event: ClusterEvent) -> bool:
+    """Return True if an allocated claim was deleted or deallocated."""
+    return _is_allocated(event.old) and not _is_allocated(event.new)
+
+
+OF_CLAIMS = PreQueueingHint(objects_of=claim_keys, concerns_all=_frees_devices)
+"""Narrows events of ResourceClaims to the pods that use them, except those that free devices."""
 
 
 class ClaimHints:
@@ -20,13 +29,13 @@ class ClaimHints:
         old: Object | None = event.old
         new: Object | None = event.new
         if new is None:
-            return queue_if(old is not None and _is_allocated(old))
+            return queue_if(_frees_devices(event))
         uid = (new.get("metadata") or {}).get("uid")
         try:
             is_own = uid in [claim.uid for claim in claims_of_pod(pod, self._claims)]
         except ClaimUnusableError:
             return QueueingHint.SKIP  # another claim is missing
-        if old is not None and _is_allocated(old) and not _is_allocated(new):
+        if _frees_devices(event):
             return QueueingHint.QUEUE
         if not is_own:
             return QueueingHint.SKIP
@@ -45,5 +54,5 @@ class ClaimHints:
         return QueueingHint.QUEUE
 
 
-def _is_allocated(claim: Object) -> bool:
-    return bool((claim.get("status") or {}).get("allocation"))
+def _is_allocated(claim: Object | None) -> bool:
+    return claim is not None and bool((claim.get("status") or {}).get("allocation"))

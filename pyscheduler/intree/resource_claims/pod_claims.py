@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pyscheduler.api import Pod
 from pyscheduler.api.devices import DeviceClass
 from pyscheduler.intree.resource_claims.claim_cache import ClaimCache
-from pyscheduler.intree.resource_claims.objects import CachedClaim
+from pyscheduler.intree.resource_claims.objects import CachedClaim, Key
 
 
 class ClaimUnusableError(Exception):
@@ -49,6 +49,17 @@ def claims_of_pod(pod: Pod, claims: ClaimCache) -> Iterator[CachedClaim]:
         if claim.problem:
             raise ClaimUnusableError(f'resourceclaim "{name}" cannot be read: {claim.problem}', name)
         yield claim
+
+
+def claim_keys(pod: Pod) -> list[Key]:
+    """Return namespace and name of the claims of spec.resourceClaims, existing or not.
+
+    Without those whose names are not in the status of the pod yet.
+    """
+    created = {status.name: status.resource_claim_name for status in pod.claim_statuses}
+    named = {each.name: each.resource_claim_name for each in pod.spec.resource_claims or ()}
+    names = (created.get(entry) if name is None else name for entry, name in named.items())
+    return [(pod.namespace, name) for name in names if name is not None]
 
 
 def pod_group_of(pod: Pod) -> tuple[str, str] | None:

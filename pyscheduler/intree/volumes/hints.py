@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyscheduler.api import ClusterEvent, Pod, QueueingHint
+from pyscheduler.api import ClusterEvent, Pod, PreQueueingHint, QueueingHint
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.csi_topology import MIGRATED_PLUGINS_ANNOTATION
 from pyscheduler.intree.volumes.objects import (
@@ -27,6 +27,18 @@ from pyscheduler.intree.volumes.objects import (
     volume_of_claim,
 )
 from pyscheduler.intree.volumes.provision import volume_limit
+
+
+def _claim_keys(pod: Pod) -> list[tuple[str, str]]:
+    return [(pod.namespace, name) for name in claim_names(pod)]
+
+
+def _never(_: ClusterEvent) -> bool:
+    return False
+
+
+OF_CLAIMS = PreQueueingHint(objects_of=_claim_keys, concerns_all=_never)
+"""Narrows events of PersistentVolumeClaims to the pods that use them."""
 
 
 class VolumeHints:

@@ -21,13 +21,18 @@ from tests.devices.generator.usage import draw_usage
 
 API = "resource.k8s.io/v1"
 _MOST_NODES = 5
-"""Nodes that publish devices."""
+"""Nodes of a case that publish devices."""
 _MOST_STEPS = 20_000
 _KINDS = ("ResourceSlice", "DeviceClass", "ResourceClaim")
 
 
 def after(cluster: GeneratedCluster) -> None:
-    """Add devices to the nodes, and claims to some pods."""
+    """Add devices to the first nodes, and claims to some pods."""
+    add_devices(cluster, _MOST_NODES)
+
+
+def add_devices(cluster: GeneratedCluster, most_nodes: int) -> None:
+    """Add devices to that many nodes at most, and claims to some pods."""
     share = cluster.one(0.1, 0.25, 0.5)
     features = {name for name in FEATURES if cluster.chance(share * (0.3 if name in RARE else 1))}
     draw = Draw(cluster.rng, features)
@@ -35,7 +40,7 @@ def after(cluster: GeneratedCluster) -> None:
         cluster.mark(f"devices:{feature}")
     _classes(cluster, draw)
     devices = [
-        each for node in cluster.nodes[:_MOST_NODES] if cluster.chance(0.85) for each in _slices(cluster, draw, node)
+        each for node in cluster.nodes[:most_nodes] if cluster.chance(0.85) for each in _slices(cluster, draw, node)
     ]
     for rule in draw_rules(draw):
         selector = rule["spec"].get("deviceSelector", {})
@@ -46,11 +51,11 @@ def after(cluster: GeneratedCluster) -> None:
     for pod in cluster.pending:
         if cluster.chance(0.8):
             _request(cluster, draw, pod, shared, devices)
-            if _takes_too_long(cluster, pod):
+            if _takes_too_long(cluster, pod, most_nodes):
                 del pod["spec"]["resourceClaims"]
 
 
-def _takes_too_long(cluster: GeneratedCluster, pod: Manifest) -> bool:
+def _takes_too_long(cluster: GeneratedCluster, pod: Manifest, most_nodes: int) -> bool:
     """Return True if kube-scheduler, which tries all combinations, would not decide about the claims in a second."""
     names = {each.get("resourceClaimName") for each in pod["spec"]["resourceClaims"]}
     names |= {each.get("resourceClaimName") for each in pod["status"].get("resourceClaimStatuses", ())}
@@ -59,7 +64,7 @@ def _takes_too_long(cluster: GeneratedCluster, pod: Manifest) -> bool:
     if not claims:
         return False
     document = {"slices": kinds["ResourceSlice"], "classes": kinds["DeviceClass"], "rules": [], "claims": claims}
-    for node in cluster.nodes:
+    for node in cluster.nodes[: most_nodes + 1]:
         attempt = {**document, "node": node, "allocated": _allocated(kinds["ResourceClaim"])}
         if ours.allocate(attempt, prunes=False, steps=_MOST_STEPS).get("timedOut"):
             return True

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.conformance.generator import base, profiles
+from tests.conformance.generator import base, devices, profiles
 from tests.conformance.generator.case import Case, add_assigned, new_node, new_pod
 from tests.conformance.generator.features import GROUPS
 from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, key_of
 
 PODS = 50
-_FEATURES = (
+FEATURES = (
     "amounts",
     "extended",
     "init",
@@ -30,16 +30,21 @@ _FEATURES = (
     "disks",
     "preemption",
     "budgets",
+    "devices",
 )
 _TEMPLATES = 6
+_NODES_WITH_DEVICES = 15
 
 
-def draw_sequence(seed: int | str) -> Case:
-    """Return the sequence of the seed: few nodes in one zone or many in several, and 50 pods of a few templates."""
-    cluster = GeneratedCluster(Random(f"sequence/{seed}"))
+def draw_sequence(seed: int | str, feature: str = "") -> Case:
+    """Return the sequence of the seed: few nodes in one zone or many in several, and 50 pods of a few templates.
+
+    `feature`, one of FEATURES, must be in it ("" for any).
+    """
+    cluster = GeneratedCluster(Random(f"sequence/{seed}/{feature}"))
     cluster.errors = False
-    chosen = {*cluster.some(_FEATURES, 1, 4), *(["preemption"] if cluster.chance(0.5) else [])}
-    groups = tuple(name for name in _FEATURES if name in chosen)
+    chosen = {*cluster.some(FEATURES, 1, 4), *(["preemption"] if cluster.chance(0.5) else []), feature}
+    groups = tuple(name for name in FEATURES if name in chosen)
     base.namespaces(cluster)
     for group in groups:
         if before := GROUPS[group].before:
@@ -53,6 +58,8 @@ def draw_sequence(seed: int | str) -> Case:
     for group in groups:
         if group in ("budgets", "volumes") and (after := GROUPS[group].after):
             after(cluster)
+    if "devices" in groups:
+        devices.add_devices(cluster, _NODES_WITH_DEVICES)
     names = [key_of(pod) for pod in cluster.pending]
     document = {"id": seed, "objects": cluster.objects(), "sequence": names, "config": _config(cluster)}
     return Case(document, tuple(sorted(cluster.used)))

@@ -8,7 +8,9 @@ from pyscheduler.api import Plugin
 from pyscheduler.config.gates import GATES, FeatureGateError, FeatureStage, parse
 from pyscheduler.config.load import default, loads, show
 from pyscheduler.config.problems import ConfigError
+from pyscheduler.intree.composite_pod_groups import GangSchedulingOfTrees, GangSchedulingOfTreesByGroupPolicy
 from pyscheduler.intree.dynamic_resources import DynamicResourcesOf136
+from pyscheduler.intree.gang_scheduling import GangScheduling, GangSchedulingByGroupPolicy
 from pyscheduler.intree.node_volume_limits import NodeVolumeLimitsByCount
 from pyscheduler.intree.volume_binding import VolumeBindingWithoutScore
 from tests.unit.config.files import names, profile
@@ -28,6 +30,8 @@ ENABLED = profile("plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}")
         (["VolumeLimitScaling=0", "GenericWorkload=True"], {"GenericWorkload", "VolumeLimitScaling"}),
         ([ON, "GenericWorkload=0"], set()),
         (["PodSchedulingReadiness=true,AllAlpha=false"], set()),
+        (["SchedulerPreQueueingHints=true"], {"SchedulerPreQueueingHints"}),
+        ([ON, "WorkloadWithJob=true"], {"GenericWorkload", "WorkloadWithJob"}),
     ],
 )
 def test_gates_are_parsed_like_the_flag_of_kube_scheduler(texts: list[str], on: set[str]) -> None:
@@ -107,6 +111,38 @@ def test_plugin_without_its_gate_is_another_one(gate: str, plugin: str, off: typ
     assert default(parse([f"{gate}=false"])).registry[plugin].cls is off
     assert default(parse([], "1.36")).registry[plugin].cls is off
     assert issubclass(off, default().registry[plugin].cls)
+
+
+POD_GROUPS = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+
+
+@pytest.mark.parametrize(
+    ("gates", "chosen"),
+    [
+        ("", GangScheduling),
+        ("CompositePodGroup=true", GangSchedulingOfTrees),
+        ("PodGroupPreemptionPolicy=true", GangSchedulingByGroupPolicy),
+        ("CompositePodGroup=true,PodGroupPreemptionPolicy=true", GangSchedulingOfTreesByGroupPolicy),
+    ],
+)
+def test_gates_of_pod_groups_choose_the_plugin(gates: str, chosen: type[Plugin]) -> None:
+    assert default(parse([POD_GROUPS, gates])).registry["GangScheduling"].cls is chosen
+
+
+@pytest.mark.parametrize(
+    ("gates", "missing"),
+    [
+        ("TopologyAwareWorkloadScheduling", "GenericWorkload"),
+        ("PodGroupPreemptionPolicy", "GenericWorkload"),
+        ("CompositePodGroup", "GenericWorkload TopologyAwareWorkloadScheduling"),
+        ("GenericWorkload=true,CompositePodGroup", "TopologyAwareWorkloadScheduling"),
+    ],
+)
+def test_gate_without_those_that_it_needs_is_rejected(gates: str, missing: str) -> None:
+    with pytest.raises(FeatureGateError) as caught:
+        parse([f"{gates}=true"])
+    name = gates.rpartition(",")[2]
+    assert str(caught.value) == f"{name} is enabled, but depends on features that are disabled: [{missing}]"
 
 
 def test_shape_is_rejected_while_its_gate_is_off() -> None:

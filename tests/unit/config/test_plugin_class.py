@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pyscheduler.api import FilterPlugin, PermitPlugin, PreBindPlugin, Reads, ReservePlugin, ScorePlugin
-from pyscheduler.config.plugin_class import InvalidPluginClass, check_class
-from pyscheduler.intree import PLUGINS
+from pyscheduler.api import FilterPlugin, PermitPlugin, Plugin, PreBindPlugin, Reads, ReservePlugin, ScorePlugin
+from pyscheduler.config.plugin_class import ATTRIBUTES, InvalidPluginClass, check_class
+from pyscheduler.core.framework.registry import POINTS
+from pyscheduler.intree import PLUGINS, DefaultPreemption, DynamicResources, GangScheduling, SchedulingGates
 
 
 def plugin_class(*bases: type, **members: Any) -> type:
@@ -46,6 +48,14 @@ def yields(self: Any, cycle: Any, pod: Any, node: Any) -> Any:
 
 
 def no_arguments(self: Any) -> None:
+    return None
+
+
+def gates(self: Any, pod: Any) -> None:
+    return None
+
+
+def diagnoses(self: Any, cycle: Any, pod: Any, diagnosis: Any) -> None:
     return None
 
 
@@ -110,6 +120,34 @@ REJECTED = [
         "score is never called: inherit ScorePlugin too, or prefix the name of a helper with _",
     ),
     (
+        plugin_class(DynamicResources, reserve=fits),
+        "reserve is overridden, but skip_includes_reserve is inherited from DynamicResources: define it here too",
+    ),
+    (
+        plugin_class(DynamicResources, pre_bind_pre_flight=fits),
+        "pre_bind_pre_flight is overridden, but skip_includes_reserve is inherited from DynamicResources: define it",
+    ),
+    (
+        plugin_class(SchedulingGates, pre_enqueue=gates),
+        "pre_enqueue is overridden, but pre_enqueue_field is inherited from SchedulingGates: define it here too",
+    ),
+    (
+        plugin_class(DynamicResources, pre_enqueue=gates, pre_enqueue_field=""),
+        "pre_enqueue is overridden, but gate_object is inherited from DynamicResources: define it here too",
+    ),
+    (
+        plugin_class(GangScheduling, pre_enqueue=gates),
+        "pre_enqueue is overridden, but gate_key is inherited from GangScheduling: define it here too",
+    ),
+    (
+        plugin_class(DefaultPreemption, post_filter=diagnoses),
+        "post_filter is overridden, but is_repeatable is inherited from DefaultPreemption: define it here too",
+    ),
+    (
+        plugin_class(SchedulingGates, pre_enqueue=gates, pre_enqueue_field="schedulingGates"),
+        "pre_enqueue_field is 'schedulingGates', expected a field of `pod.spec` or \"\"",
+    ),
+    (
         plugin_class(FilterPlugin, filter=too_few, reads=2),
         "reads is 2, expected a member of Reads such as Reads.OWN_NODE; filter(self, pod, node) has the wrong",
     ),
@@ -132,6 +170,9 @@ ACCEPTED: list[Callable[[], type]] = [
     lambda: plugin_class(FilterPlugin, filter=classmethod(fits)),
     lambda: plugin_class(FilterPlugin, filter=fits, reads=property(lambda _: Reads.OWN_NODE)),
     lambda: plugin_class(FilterPlugin, filter=fits, gpus_of=helper),
+    lambda: plugin_class(DynamicResources, reserve=fits, skip_includes_reserve=False),
+    lambda: plugin_class(SchedulingGates, pre_enqueue=gates, pre_enqueue_field="scheduling_gates"),
+    lambda: plugin_class(DynamicResources, filter=fits),
     lambda: plugin_class(ReservePlugin, PermitPlugin, reserve=fits, unreserve=fits, permit=fits),
 ]
 
@@ -139,6 +180,12 @@ ACCEPTED: list[Callable[[], type]] = [
 @pytest.mark.parametrize("make", ACCEPTED)
 def test_valid_class_is_accepted(make: Callable[[], type]) -> None:
     assert check_class(make()) == "Mine"
+
+
+def test_every_attribute_of_the_plugin_interface_is_checked() -> None:
+    bases: list[type[Plugin]] = [Plugin, *POINTS.values()]
+    names = {name for base in bases for name in inspect.get_annotations(base)}
+    assert names - set(ATTRIBUTES) == {"name", "Args"}  # checked by themselves
 
 
 @pytest.mark.parametrize("cls", PLUGINS)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -109,6 +112,47 @@ func (e *evaluation) bindDevicesTo(ctx context.Context, plugin *dynamicresources
 	}
 	*e.writes = recordedWrites{}
 	return binding, nil
+}
+
+// preBindDevices runs PreBind of DynamicResources. A wait for a driver ends at once, as if that had set its conditions.
+func (e *evaluation) preBindDevices(ctx context.Context, pod *v1.Pod, node string) *fwk.Status {
+	plugin := devicesOf(e.profile)
+	if plugin == nil {
+		return nil
+	}
+	informer := e.informers[reflect.TypeOf(&resourcev1.ResourceClaim{})]
+	e.writes.suffix = strconv.Itoa(e.placed)
+	e.writes.created = func(claim runtime.Object) { informer.add(claim) }
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	status := plugin.PreBind(cancelled, e.state, pod, node)
+	if status.IsSuccess() || strings.Contains(status.Message(), context.Canceled.Error()) {
+		return nil
+	}
+	return fwk.NewStatus(status.Code(), fmt.Sprintf("running PreBind plugin %q: %s", plugin.Name(), status.Message()))
+}
+
+// devices returns the devices of each written claim, `driver/pool/device`, by its name; a generated one by its prefix.
+func (w *recordedWrites) devices() map[string][]string {
+	found := make(map[string][]string)
+	for _, object := range w.updated {
+		claim, ok := object.(*resourcev1.ResourceClaim)
+		if !ok {
+			continue
+		}
+		name := claim.GenerateName
+		if name == "" {
+			name = claim.Name
+		}
+		found[name] = []string{}
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			found[name] = append(found[name], result.Driver+"/"+result.Pool+"/"+result.Device)
+		}
+	}
+	return found
 }
 
 // binding returns the last state of each written claim in the order of the first writes.

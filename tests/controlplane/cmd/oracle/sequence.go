@@ -20,7 +20,7 @@ type scheduled struct {
 }
 
 // attempt is one attempt to schedule a pod: its node, or the reason for failure with the victims of preemption.
-// Ties are the nodes that preemption might have nominated equally.
+// Ties are the nodes that preemption might have nominated equally. Devices are those of each claim that was written, by its name.
 type attempt struct {
 	Pod           string   `json:"pod"`
 	Node          string   `json:"node"`
@@ -28,6 +28,8 @@ type attempt struct {
 	NominatedNode string   `json:"nominatedNode"`
 	Victims       []string `json:"victims"`
 	Ties          []string `json:"ties"`
+
+	Devices map[string][]string `json:"devices"`
 }
 
 // firstStart is after the start of any running pod of a case, and before now: for kube-scheduler a pod without a start time
@@ -84,7 +86,7 @@ func (c *cluster) attempt(ctx context.Context, pod *v1.Pod) (*attempt, error) {
 		return outcome, e.fail(ctx, fitError, outcome)
 	}
 	e.place(ctx, result.SuggestedHost, outcome)
-	return outcome, nil
+	return outcome, e.catchUp(outcome)
 }
 
 // unqueued returns the reason for which kube-scheduler would not even attempt the pod; "" if it would.
@@ -114,6 +116,9 @@ func (e *evaluation) place(ctx context.Context, node string, outcome *attempt) {
 		_, status = e.profile.RunPermitPlugins(ctx, e.state, assumed, node)
 	}
 	if status.IsSuccess() || status.IsWait() {
+		status = e.preBindDevices(ctx, assumed, node)
+	}
+	if status.IsSuccess() {
 		outcome.Node = node
 		return
 	}
@@ -146,7 +151,7 @@ func (e *evaluation) fail(ctx context.Context, fitError *framework.FitError, out
 		e.evict(ctx, preemption.Victims)
 	}
 	outcome.Message = fitError.Error()
-	return e.catchUp()
+	return e.catchUp(outcome)
 }
 
 // nominate records the nomination as handleSchedulingFailure in pkg/scheduler/schedule_one.go does: in the queue and in the pod.
@@ -171,8 +176,9 @@ func (e *evaluation) evict(ctx context.Context, names []string) {
 	}
 }
 
-// catchUp applies the writes of PostFilter: claims without their allocation, pods without their nomination.
-func (e *evaluation) catchUp() error {
+// catchUp applies the writes of PreBind and PostFilter: claims with and without an allocation, pods without their nomination.
+func (e *evaluation) catchUp(outcome *attempt) error {
+	outcome.Devices = e.writes.devices()
 	for _, name := range e.writes.patched {
 		if pod, ok := e.cluster.pod(name.String()); ok {
 			e.renominate(pod, "")

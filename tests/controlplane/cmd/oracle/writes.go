@@ -17,6 +17,7 @@ type recordedWrites struct {
 	patched  []types.NamespacedName // pods with a cleared nomination: the only status patch while PostFilter runs
 	extended json.RawMessage        // status of a pod's claim for extended resources
 	created  func(runtime.Object)   // is called with each created ResourceClaim
+	suffix   string                 // of the names and UIDs of created claims
 }
 
 func (w *recordedWrites) client() *fake.Clientset {
@@ -26,7 +27,7 @@ func (w *recordedWrites) client() *fake.Clientset {
 		case clienttesting.UpdateAction:
 			object := action.GetObject().DeepCopyObject()
 			if claim, ok := object.(*resourcev1.ResourceClaim); ok && claim.Name == "" {
-				claim.Name, claim.UID = claim.GenerateName+"created", types.UID("uid:created") // by the API server
+				claim.Name, claim.UID = claim.GenerateName+"created"+w.suffix, types.UID("uid:created"+w.suffix) // by the API server
 				claim.ResourceVersion = "1"
 				if w.created != nil {
 					w.created(claim.DeepCopy())
