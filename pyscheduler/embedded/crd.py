@@ -13,6 +13,7 @@ from pyscheduler.embedded.history import DELETED, Event
 from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.resources import Lookup, Resource, ResourceRegistry, Rules
 from pyscheduler.embedded.schema import models, structural
+from pyscheduler.embedded.schema.published import OBJECT_META
 from pyscheduler.embedded.status import Cause
 from pyscheduler.embedded.store import Store
 
@@ -48,7 +49,8 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], stored: str) 
         unconditional_update=False,
         fields=fields,
         rules=_rules(schema),
-        schema=structural.tree({"type": "object", **schema}, metadata=models.tree("V1ObjectMeta")),
+        schema=structural.tree({"type": "object", **schema}, metadata=models.tree(OBJECT_META)),
+        openapi=schema,
         singular=names.get("singular", ""),
         to_stored=None if same_form else lambda obj: {**obj, "apiVersion": f"{group}/{stored}"},
         from_stored=None if same_form else lambda obj: {**obj, "apiVersion": f"{group}/{version['name']}"},

@@ -85,10 +85,10 @@ class Resource:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Field selectors beyond metadata.name and metadata.namespace: label to path in the stored object."""
     rules: Rules = Rules()
-    model: str = ""
-    """Name of the OpenAPI model of the kind, "" if there is none."""
     schema: Node | None = None
-    """Schema that replaces the model (custom resources)."""
+    """Schema of a custom resource; those of built-in kinds are published."""
+    openapi: Mapping[str, Any] | None = None
+    """OpenAPI v3 schema from which `schema` was read."""
     bucket: str = ""
     """Name of the store's bucket; all versions of a kind share one."""
     singular: str = ""
