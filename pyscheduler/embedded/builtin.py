@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyscheduler.embedded import events
-from pyscheduler.embedded.admission import cluster, crds, devices, jobs, workloads
+from pyscheduler.embedded.admission import cluster, crds, devices, jobs, services, workloads
 from pyscheduler.embedded.admission.pods import POD_RULES
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.stored_kinds import stored_resources
@@ -55,10 +55,12 @@ def _pods_and_nodes() -> Iterator[Resource]:
 
 
 def _services_and_settings() -> Iterator[Resource]:
-    service = {"subresources": _STATUS, "fields": _same("spec.clusterIP", "spec.type"), "rules": cluster.SERVICE}
+    service = {"subresources": _STATUS, "fields": _same("spec.clusterIP", "spec.type"), "rules": services.SERVICE}
     yield _core("Service", "services", "svc", categories=_ALL, returns_deleted=True, **service)
     yield _core("Endpoints", "endpoints", "ep", singular="endpoints")
     yield _core("ConfigMap", "configmaps", "cm")
+    statuses: dict[str, Any] = {"namespaced": False, "verbs": ("get", "list")}
+    yield _core("ComponentStatus", "componentstatuses", "cs", **statuses)
     yield _core("Secret", "secrets", fields=_same("type"), rules=cluster.SECRET)
     account = {"subresources": frozenset({"token"}), "returns_deleted": True}
     yield _core("ServiceAccount", "serviceaccounts", "sa", **account)

@@ -33,12 +33,18 @@ class Lookup(Protocol):
 
 Admit = Callable[[Json, Lookup], None]
 """Set defaults in a new object, in place. ApiError if the request is rejected."""
+AdmitUpdate = Callable[[Json, Json, Lookup], None]
+"""Complete a new state from the old one, in place: (new, old, lookup). ApiError if the request is rejected."""
 Check = Callable[[Json], list[Cause]]
 CheckChange = Callable[[Json, Json], list[Cause]]
 """Return the invalid changes between (new, old)."""
 
 
 def _no_defaults(obj: Json, lookup: Lookup) -> None:
+    pass
+
+
+def _no_update(new: Json, old: Json, lookup: Lookup) -> None:
     pass
 
 
@@ -50,6 +56,8 @@ class Rules:
     """Defaults set on every write."""
     on_create: Admit = _no_defaults
     """Defaults set on a new object only."""
+    on_update: AdmitUpdate = _no_update
+    """Changes of a new state before its defaults."""
     on_status: Admit = _no_defaults
     """Defaults set on writes of the status subresource."""
     check: Check = lambda _obj: []

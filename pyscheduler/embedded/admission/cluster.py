@@ -1,4 +1,4 @@
-"""Admission of nodes, namespaces, priority classes, disruption budgets, storage, services, secrets, events, leases."""
+"""Admission of nodes, namespaces, priority classes, disruption budgets, storage, secrets, events, leases."""
 
 from __future__ import annotations
 
@@ -161,18 +161,6 @@ def check_storage_class(item: Json) -> list[Cause]:
     return [] if item.get("provisioner") else [required("provisioner")]
 
 
-def default_service(service: Json, _lookup: Lookup) -> None:
-    """Set the defaults of a Service. No cluster IP is allocated: nothing here routes packets."""
-    spec = service.setdefault("spec", {})
-    spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    spec.setdefault("internalTrafficPolicy", "Cluster")
-    for port in spec.get("ports") or ():
-        port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port"))
-    service.setdefault("status", {"loadBalancer": {}})
-
-
 def default_secret(secret: Json, _lookup: Lookup) -> None:
     """Set the default type (Opaque) and merge stringData into data."""
     secret.setdefault("type", "Opaque")
@@ -204,7 +192,6 @@ BUDGET = Rules(check=check_budget)
 CLAIM = Rules(default_claim, admit_claim, check=check_claim)
 VOLUME = Rules(default_volume, check=check_volume)
 STORAGE_CLASS = Rules(default_storage_class, check=check_storage_class)
-SERVICE = Rules(default_service, name_form="label")
 SECRET = Rules(default_secret)
 EVENT = Rules(check=check_event)
 LEASE = Rules(default_lease)

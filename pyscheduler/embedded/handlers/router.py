@@ -75,6 +75,8 @@ class Router:
             return await self._object(request, resource, target)
         if target.subresource:
             return await self._subresources.subresource(request, resource, target)
+        if request.method != "GET" and "create" not in resource.verbs:
+            raise method_not_allowed()
         if target.name:
             return await self._object(request, resource, target)
         return await self._collection(request, resource, target)
