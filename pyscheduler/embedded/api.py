@@ -154,6 +154,7 @@ class Api:
                 again = self.state.namespaces.sync(_NamespaceDeleter(self))
             if self.state.budgets.changed:
                 self.sync_disruption_budgets()
+            self.state.quotas.sync()
         finally:
             self._running_controllers = False
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyscheduler.embedded import events
-from pyscheduler.embedded.admission import cluster, crds, devices, jobs, services, workloads
+from pyscheduler.embedded.admission import cluster, crds, devices, jobs, limit_ranges, services, workloads
 from pyscheduler.embedded.admission.pods import POD_RULES
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.stored_kinds import stored_resources
@@ -67,8 +67,9 @@ def _services_and_settings() -> Iterator[Resource]:
     controller = {"subresources": _SCALED, "fields": _same("status.replicas"), "rules": workloads.CONTROLLER}
     yield _core("ReplicationController", "replicationcontrollers", "rc", categories=_ALL, generation=True, **controller)
     yield _core("PodTemplate", "podtemplates", generation=True)
-    yield _core("LimitRange", "limitranges", "limits", create_on_update=True)
-    yield _core("ResourceQuota", "resourcequotas", "quota", subresources=_STATUS, returns_deleted=True)
+    yield _core("LimitRange", "limitranges", "limits", create_on_update=True, rules=limit_ranges.LIMIT_RANGE)
+    quota: dict[str, Any] = {"subresources": _STATUS, "returns_deleted": True, "rules": cluster.QUOTA}
+    yield _core("ResourceQuota", "resourcequotas", "quota", **quota)
 
 
 def _volumes() -> Iterator[Resource]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+from pyscheduler.embedded.admission.limit_ranges import limit_claim
 from pyscheduler.embedded.admission.quantities import canonicalize_quantities
 from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.resources import Lookup, Rules
@@ -107,7 +108,8 @@ def default_claim(claim: Json, _lookup: Lookup) -> None:
 
 
 def admit_claim(claim: Json, lookup: Lookup) -> None:
-    """Set the default storage class on a new claim without one, as the admission plugin does."""
+    """Set the default storage class on a new claim without one, and check its size, as the admission plugins do."""
+    limit_claim(claim, lookup)
     if "storageClassName" in claim["spec"]:
         return
     default = _default_class(lookup)
@@ -131,6 +133,11 @@ def check_claim(claim: Json) -> list[Cause]:
     if not dig(spec, "resources", "requests", "storage"):
         causes.append(required("spec.resources[storage]"))
     return causes
+
+
+def default_quota(quota: Json, _lookup: Lookup) -> None:
+    """Canonicalize the limits of a ResourceQuota."""
+    canonicalize_quantities(quota.setdefault("spec", {}), "hard", at="spec")
 
 
 def default_volume(volume: Json, _lookup: Lookup) -> None:
@@ -190,6 +197,7 @@ NAMESPACE = Rules(default_namespace, name_form="label")
 PRIORITY_CLASS = Rules(default_priority_class, check=check_priority_class, check_change=check_priority_class_change)
 BUDGET = Rules(check=check_budget)
 CLAIM = Rules(default_claim, admit_claim, check=check_claim)
+QUOTA = Rules(default_quota)
 VOLUME = Rules(default_volume, check=check_volume)
 STORAGE_CLASS = Rules(default_storage_class, check=check_storage_class)
 SECRET = Rules(default_secret)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pyscheduler.embedded.columns.column import AGE, NAME, NONE, UNKNOWN, Column, Obj, at, human, joined
@@ -178,3 +178,15 @@ def _subjects(kind: str) -> Column:
 
 
 ROLE_BINDING = (NAME, Column("Role", _role), AGE, *map(_subjects, ("User", "Group", "ServiceAccount")))
+
+
+def _quota_amounts(*, limits: bool) -> Callable[[Obj, float], str]:
+    def cell(quota: Obj, _now: float) -> str:
+        used = dig(quota, "status", "used") or {}
+        hard = sorted((dig(quota, "status", "hard") or {}).items())
+        return ", ".join(f"{n}: {used.get(n, '0')}/{q}" for n, q in hard if n.startswith("limits") is limits)
+
+    return cell
+
+
+QUOTA = (NAME, Column("Request", _quota_amounts(limits=False)), Column("Limit", _quota_amounts(limits=True)), AGE)

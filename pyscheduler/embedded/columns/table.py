@@ -42,6 +42,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "resourceclaims.resource.k8s.io": cluster.RESOURCE_CLAIM,
     "resourceslices.resource.k8s.io": cluster.RESOURCE_SLICE,
     "componentstatuses": published.COMPONENT,
+    "resourcequotas": published.QUOTA,
     "endpoints": published.ENDPOINTS,
     "horizontalpodautoscalers.autoscaling": published.AUTOSCALER,
     "certificatesigningrequests.certificates.k8s.io": published.SIGNING_REQUEST,
