@@ -130,13 +130,13 @@ class Api:
 
     def scale(self, resource: Resource, namespace: str, name: str) -> Json:
         """Return the Scale subresource of a workload."""
-        return scale.scale_of(self.get(resource, namespace, name))
+        return scale.scale_of(resource, self.get(resource, namespace, name))
 
     def update_scale(
         self, resource: Resource, where: tuple[str, str], body: Any, options: WriteOptions = _PLAIN_WRITE
     ) -> Json:
         """Set the replicas of the workload at (namespace, name) and return its Scale."""
-        return scale.scale_of(scale.update_scale(self.state, resource, where, body, options))
+        return scale.scale_of(resource, scale.update_scale(self.state, resource, where, body, options))
 
     def sync_disruption_budgets(self) -> None:
         """Update the status of all disruption budgets with changed pods."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pyscheduler.embedded.objects import Json, Key
 from pyscheduler.embedded.status import Cause
@@ -68,6 +68,17 @@ class Rules:
     """Form of valid names: subdomain (RFC 1123), label, path (anything without slashes)."""
 
 
+class ScalePaths(NamedTuple):
+    """Paths of the scale subresource in the object; "" for a selector that is a label selector in the spec."""
+
+    replicas: str
+    status_replicas: str
+    selector: str = ""
+
+
+_WORKLOAD_SCALE = ScalePaths("spec.replicas", "status.replicas")
+
+
 @dataclass(frozen=True)
 class Resource:
     """One resource of one API version."""
@@ -97,6 +108,7 @@ class Resource:
     """Schema of a custom resource; those of built-in kinds are published."""
     openapi: Mapping[str, Any] | None = None
     """OpenAPI v3 schema from which `schema` was read."""
+    scale: ScalePaths = _WORKLOAD_SCALE
     bucket: str = ""
     """Name of the store's bucket; all versions of a kind share one."""
     singular: str = ""

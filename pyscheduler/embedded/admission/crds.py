@@ -70,6 +70,19 @@ def _check_versions(versions: list[Mapping[str, Any]]) -> list[Cause]:
         else:
             path = f"spec.versions[{index}].schema.openAPIV3Schema"
             causes += structural.schema_errors(version["schema"]["openAPIV3Schema"], path)
+        scale = (version.get("subresources") or {}).get("scale")
+        causes += _check_scale(scale, f"spec.versions[{index}].subresources.scale") if scale is not None else []
+    return causes
+
+
+def _check_scale(scale: Mapping[str, str], path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for field, part in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+        text = scale.get(field, "")
+        if not text:
+            causes.append(required(f"{path}.{field}"))
+        elif not text.startswith(part):
+            causes.append(invalid_value(f"{path}.{field}", text, f"should be a json path under {part.rstrip('.')}"))
     return causes
 
 

@@ -16,6 +16,7 @@ from pyscheduler.embedded.status import Cause, invalid_value, unsupported, wrong
 Schema = Mapping[str, Any]
 ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 """Fields of every object, which have a schema of their own."""
+RULES = "x-kubernetes-validations"
 LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf")
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
@@ -41,6 +42,19 @@ def _values(schema: Schema) -> Schema | None:
     return {} if extra is True else extra or None
 
 
+def rules_of(schema: Schema) -> list[Mapping[str, Any]]:
+    """Return the rules of one schema in CEL."""
+    found = schema.get(RULES)
+    return [rule for rule in found if isinstance(rule, dict)] if isinstance(found, list) else []
+
+
+def has_rules(schema: Any) -> bool:
+    """Return True if a schema or one below it has rules in CEL."""
+    if isinstance(schema, dict):
+        return bool(rules_of(schema)) or any(map(has_rules, schema.values()))
+    return isinstance(schema, list) and any(map(has_rules, schema))
+
+
 def schema_errors(schema: Any, path: str) -> Iterator[Cause]:
     """Yield the causes that make a schema itself invalid: unknown types, bad patterns, members that are no schemas."""
     if not isinstance(schema, dict):
@@ -55,6 +69,10 @@ def schema_errors(schema: Any, path: str) -> Iterator[Cause]:
         for name in names & schema.keys():
             if not _TYPES[wanted](schema[name]):
                 yield wrong_type(f"{path}.{name}", str(schema[name]), f"must be of type {wanted}")
+    if rules_of(schema):
+        from pyscheduler.embedded.schema.cel_rules import compile_errors  # only for servers with such rules
+
+        yield from compile_errors(schema, path)
     for name, field in known.items() if isinstance(known, dict) else (("properties", known),):
         yield from schema_errors(field, f"{path}.properties[{name}]")
     for name in ("items", "additionalProperties", "not"):
