@@ -12,9 +12,23 @@ from pyscheduler.cel.values import CelError, CelMap, Value
 from pyscheduler.embedded.schema.structural import Schema
 
 _RESERVED: Final = frozenset(
-    ["true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import"]
-    + ["let", "loop", "package", "namespace", "return", "var", "void", "while"]
-)
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+    ]
+) | {"loop", "package", "namespace", "return", "var", "void", "while"}
 _ESCAPES: Final = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
