@@ -51,8 +51,8 @@ class ControllerSettings:
     """Time without heartbeat after which a node is marked unknown."""
     job_backoff_seconds: float = 10.0
     """Backoff after a Job's first failed pod; it doubles with each further failure."""
-    volumes: bool = True
-    """False to leave the binding and provisioning of claims to others."""
+    provision_volumes: bool = True
+    """True to provision volumes of every StorageClass; kube-controller-manager leaves that to external provisioners."""
 
 
 class ControllerManager:
@@ -71,8 +71,8 @@ class ControllerManager:
         self._claims = ClaimController(client, clock, pods, claims, templates)
         self._nodes = NodeLifecycle(client, clock, pods, nodes, leases, settings.node_grace_seconds)
         self._endpoints = EndpointController(client, clock, pods)
-        self._volumes = VolumeController(client, clock) if settings.volumes else None
-        self._informers += [*self._endpoints.informers, *(self._volumes.informers if self._volumes else ())]
+        self._volumes = VolumeController(client, clock, provision=settings.provision_volumes)
+        self._informers += [*self._endpoints.informers, *self._volumes.informers]
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -93,8 +93,7 @@ class ControllerManager:
         self._tasks.spawn(self._nodes.queue.work(self._nodes.reconcile), "node lifecycle")
         self._tasks.spawn(self._claims.queue.work(self._claims.reconcile), "resource claims")
         self._tasks.spawn(self._endpoints.queue.work(self._endpoints.reconcile), "endpoint slices")
-        if self._volumes is not None:
-            self._tasks.spawn(self._volumes.queue.work(self._volumes.reconcile), "volumes")
+        self._tasks.spawn(self._volumes.queue.work(self._volumes.reconcile), "volumes")
 
     async def stop(self) -> None:
         """Stop at once."""
@@ -102,8 +101,7 @@ class ControllerManager:
         self._nodes.queue.close()
         self._claims.queue.close()
         self._endpoints.queue.close()
-        if self._volumes is not None:
-            self._volumes.queue.close()
+        self._volumes.queue.close()
         await self._tasks.stop()
 
 

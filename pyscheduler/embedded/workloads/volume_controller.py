@@ -24,10 +24,10 @@ class VolumeItem(NamedTuple):
 
 
 class VolumeController:
-    """Controller of claims and volumes. The caller runs the informers."""
+    """Controller of claims and volumes. The caller runs the informers. With `provision` it provisions volumes too."""
 
-    def __init__(self, client: ObjectClient, clock: Clock) -> None:
-        self._client = client
+    def __init__(self, client: ObjectClient, clock: Clock, *, provision: bool) -> None:
+        self._client, self._provision = client, provision
         self._claims, self._volumes, self._classes = (
             Informer(Watched(kind), Json) for kind in (CLAIMS, VOLUMES, STORAGE_CLASSES)
         )
@@ -46,7 +46,7 @@ class VolumeController:
             self.queue.forget(item)
             return
         if item.kind == CLAIMS.kind:
-            actions = reconcile_claim(obj, self._volumes.objects, self._classes.objects)
+            actions = reconcile_claim(obj, self._volumes.objects, self._classes.objects, provision=self._provision)
         else:
             actions = reconcile_volume(obj, self._claims.objects)
         await apply_actions(self._client, actions, recorder=self._recorder)

@@ -22,11 +22,21 @@ PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _BOUND: Final = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 _NO_CLASS: Final = "no persistent volumes available for this claim and no storage class is set"
+_EXTERNAL: Final = (
+    "Waiting for a volume to be created either by the external provisioner '{}' or manually by the system "
+    "administrator. If volume creation is delayed, please verify that the provisioner is running and correctly "
+    "registered."
+)
 _WAITS: Final = "waiting for first consumer to be created before binding"
 
 
-def reconcile_claim(claim: Json, volumes: Mapping[Key, Json], classes: Mapping[Key, Json]) -> list[Action]:
-    """Return what binds, provisions or expands a claim, or the Event with the reason that nothing does."""
+def reconcile_claim(
+    claim: Json, volumes: Mapping[Key, Json], classes: Mapping[Key, Json], *, provision: bool = True
+) -> list[Action]:
+    """Return what binds, provisions or expands a claim, or the Event with the reason that nothing does.
+
+    Without `provision` an external provisioner creates the volumes.
+    """
     if is_deleting(claim):
         return []
     if claim["spec"].get("volumeName"):
@@ -51,6 +61,8 @@ def reconcile_claim(claim: Json, volumes: Mapping[Key, Json], classes: Mapping[K
         return [RecordAction(claim, "WaitForFirstConsumer", _WAITS)]
     if storage_class["provisioner"] == NO_PROVISIONER:
         return []
+    if not provision:
+        return [RecordAction(claim, "ExternalProvisioning", _EXTERNAL.format(storage_class["provisioner"]))]
     return _provision(claim, storage_class)
 
 
