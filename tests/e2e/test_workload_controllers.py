@@ -81,10 +81,17 @@ async def test_stateful_set_is_rolled_out_updated_undone_and_scaled(
 async def test_partition_updates_the_upper_pods_only(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, root = control_plane.api, f"/apis/apps/v1/namespaces/{namespace}"
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    spec = {"replicas": 3, "serviceName": "web", "podManagementPolicy": "Parallel"}
-    spec |= {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}
+    body = workload(
+        "apps/v1",
+        "StatefulSet",
+        namespace,
+        replicas=3,
+        serviceName="web",
+        podManagementPolicy="Parallel",
+        updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+    )
     async with crew_with_scheduler(control_plane, namespace, tmp_path):
-        await api.create(f"{root}/statefulsets", workload("apps/v1", "StatefulSet", namespace, **spec))
+        await api.create(f"{root}/statefulsets", body)
         await api.until(pods, run("i:1", 3))
         await kubectl(control_plane, "-n", namespace, "set", "image", "sts/web", "main=i:2")
         await kubectl(control_plane, "-n", namespace, "rollout", "status", "sts/web", "--timeout=60s")

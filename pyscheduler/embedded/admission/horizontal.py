@@ -26,7 +26,8 @@ def _cpu(percent: int) -> Json:
 
 
 def _is_cpu(metric: Json) -> bool:
-    return dig(metric, "resource", "name") == "cpu" and dig(metric, "resource", "target", "type") == "Utilization"
+    names: tuple[Any, Any] = dig(metric, "resource", "name"), dig(metric, "resource", "target", "type")
+    return names == ("cpu", "Utilization")
 
 
 def check_autoscaler(autoscaler: Json) -> list[Cause]:

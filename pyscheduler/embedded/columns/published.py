@@ -148,8 +148,8 @@ WEBHOOKS = (NAME, Column("Webhooks", lambda obj, _now: len(obj.get("webhooks") o
 
 def _component(field: str) -> Column:
     def cell(obj: Obj, _now: float) -> str:
-        healthy = next((each for each in obj.get("conditions") or () if each.get("type") == "Healthy"), {})
-        return str(healthy.get(field, ""))
+        found = (each.get(field, "") for each in obj.get("conditions") or () if each.get("type") == "Healthy")
+        return str(next(found, ""))
 
     return Column(field.capitalize(), cell)
 

@@ -38,7 +38,7 @@ class _Place:
 
 
 def compile_errors(schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield a cause for each rule of one schema (not of those below it) that does not compile."""
+    """Yield a cause for each rule that does not compile, in a valid schema and those below it."""
     for index, rule in enumerate(rules_of(schema)):
         for field, is_message in (("rule", False), ("messageExpression", True)):
             expression = rule.get(field)
@@ -48,6 +48,11 @@ def compile_errors(schema: Schema, path: str) -> Iterator[Cause]:
                 _compiled(str(expression or ""), is_message)
             except CelSyntaxError as error:
                 yield invalid_value(f"{path}.{RULES}[{index}].{field}", expression or "", str(error))
+    for name, below in (schema.get("properties") or {}).items():
+        yield from compile_errors(below, f"{path}.properties[{name}]")
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), Mapping):
+            yield from compile_errors(schema[name], f"{path}.{name}")
 
 
 def violations(schema: Schema, obj: Json, old: Json | None = None) -> Iterator[Cause]:

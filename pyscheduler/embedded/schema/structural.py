@@ -69,10 +69,6 @@ def schema_errors(schema: Any, path: str) -> Iterator[Cause]:
         for name in names & schema.keys():
             if not _TYPES[wanted](schema[name]):
                 yield wrong_type(f"{path}.{name}", str(schema[name]), f"must be of type {wanted}")
-    if rules_of(schema):
-        from pyscheduler.embedded.schema.cel_rules import compile_errors  # only for servers with such rules
-
-        yield from compile_errors(schema, path)
     for name, field in known.items() if isinstance(known, dict) else (("properties", known),):
         yield from schema_errors(field, f"{path}.properties[{name}]")
     for name in ("items", "additionalProperties", "not"):

@@ -14,7 +14,7 @@ from pyscheduler.embedded.workloads.objects import key_of, owned_by, uid_of
 HASH_LABEL = "controller-revision-hash"
 
 
-class History(NamedTuple):
+class RevisionHistory(NamedTuple):
     """The name of the revision of the current template, and what keeps the history."""
 
     update: str
@@ -37,7 +37,7 @@ def template_of(name: str, revisions: Sequence[Json]) -> Json | None:
     return None if found is None else {k: v for k, v in found["data"]["spec"]["template"].items() if k != "$patch"}
 
 
-def keep_history(owner: Json, revisions: Sequence[Json], live: Collection[str]) -> History:
+def keep_history(owner: Json, revisions: Sequence[Json], live: Collection[str]) -> RevisionHistory:
     """Return what creates the revision of the owner's template, makes it the newest, and deletes old ones.
 
     `live` are the names of revisions that pods or the status refer to; they are kept.
@@ -54,7 +54,7 @@ def keep_history(owner: Json, revisions: Sequence[Json], live: Collection[str]) 
     surplus = len(unused) - (HISTORY_LIMIT if limit is None else int(limit))
     for each in sorted(unused, key=lambda each: int(each["revision"]))[: max(0, surplus)]:
         actions.append(Delete(REVISIONS, key_of(each), uid_of(each)))
-    return History(name, actions)
+    return RevisionHistory(name, actions)
 
 
 def _revision(owner: Json, name: str, number: int) -> Json:

@@ -46,8 +46,9 @@ class _Rollout(NamedTuple):
 def reconcile(stateful_set: Json, pods: list[Json], revisions: list[Json], now: float) -> Plan:
     """Return the actions for a StatefulSet that owns `pods` and `revisions`."""
     status = stateful_set.get("status") or {}
-    live = {revision_of(pod) for pod in pods} | {status.get("currentRevision"), status.get("updateRevision")}
-    update, actions = keep_history(stateful_set, revisions, live - {None})
+    live = {revision_of(pod) for pod in pods}
+    live |= {str(status.get(field)) for field in ("currentRevision", "updateRevision")}
+    update, actions = keep_history(stateful_set, revisions, live)
     rollout = _Rollout(status.get("currentRevision") or update, update, revisions)
     by_ordinal = {ordinal_of(pod): pod for pod in pods}
     min_ready = int(stateful_set["spec"].get("minReadySeconds") or 0)

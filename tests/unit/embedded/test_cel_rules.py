@@ -16,8 +16,8 @@ INTEGER: Json = {"type": "integer"}
 
 
 def definition(spec: Json, **version: Any) -> Json:
-    schema = {"type": "object", "properties": {"spec": {"type": "object", **spec}}}
-    schema["properties"]["status"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", **spec}, "status": status}}
     whole = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
     names = {"plural": "boxes", "kind": "Box"}
     return {

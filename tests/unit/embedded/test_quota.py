@@ -14,8 +14,8 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-def quota(name: str = "q", *, spec: Json | None = None, **hard: Any) -> Json:
-    return {"metadata": {"name": name}, "spec": {"hard": hard, **(spec or {})}}
+def quota(hard: Json, **spec: Any) -> Json:
+    return {"metadata": {"name": "q"}, "spec": {"hard": hard, **spec}}
 
 
 def sized(name: str, cpu: str = "1", memory: str = "1Gi", **spec: Any) -> Json:
@@ -29,7 +29,7 @@ def used(cluster: Cluster, name: str = "q") -> Json:
 
 
 def test_pod_beyond_the_quota_is_forbidden_with_the_amounts(cluster: Cluster) -> None:
-    cluster.create("resourcequotas", quota(**{"requests.cpu": "1500m", "pods": "2"}))
+    cluster.create("resourcequotas", quota({"requests.cpu": "1500m", "pods": "2"}))
     cluster.create("pods", sized("a"))
     error = api_error(lambda: cluster.create("pods", sized("b")))
     assert error.code == 403
@@ -41,13 +41,13 @@ def test_pod_beyond_the_quota_is_forbidden_with_the_amounts(cluster: Cluster) ->
 
 
 def test_pod_must_specify_what_the_quota_limits(cluster: Cluster) -> None:
-    cluster.create("resourcequotas", quota(**{"limits.memory": "1Gi", "cpu": "1"}))
+    cluster.create("resourcequotas", quota({"limits.memory": "1Gi", "cpu": "1"}))
     error = api_error(lambda: cluster.create("pods", pod("a")))
     assert error.message == ('pods "a" is forbidden: failed quota: q: must specify cpu for: c; limits.memory for: c')
 
 
 def test_finished_and_deleted_pods_are_not_counted(cluster: Cluster) -> None:
-    cluster.create("resourcequotas", quota(pods="1", **{"count/pods": "9"}))
+    cluster.create("resourcequotas", quota({"pods": "1", "count/pods": "9"}))
     cluster.create("pods", pod("a"))
     assert api_error(lambda: cluster.create("pods", pod("b"))).code == 403
     cluster.patch("pods", "a", {"status": {"phase": "Succeeded"}}, subresource="status")
@@ -60,7 +60,7 @@ def test_finished_and_deleted_pods_are_not_counted(cluster: Cluster) -> None:
 
 def test_quota_counts_what_is_there_already(cluster: Cluster) -> None:
     cluster.create("pods", sized("a", memory="512Mi"))
-    cluster.create("resourcequotas", quota(**{"requests.memory": "1Gi", "resourcequotas": "1"}))
+    cluster.create("resourcequotas", quota({"requests.memory": "1Gi", "resourcequotas": "1"}))
     assert used(cluster) == {"requests.memory": "512Mi", "resourcequotas": "1"}
     cluster.patch("resourcequotas", "q", {"spec": {"hard": {"pods": "7"}}})
     assert used(cluster) == {"requests.memory": "512Mi", "resourcequotas": "1", "pods": "1"}
@@ -99,7 +99,7 @@ def test_quota_counts_what_is_there_already(cluster: Cluster) -> None:
     ],
 )
 def test_objects_are_counted(cluster: Cluster, hard: str, plural: str, body: Json) -> None:
-    cluster.create("resourcequotas", quota(**{hard: "0"}))
+    cluster.create("resourcequotas", quota({hard: "0"}))
     error = api_error(lambda: cluster.create(plural, body))
     assert (error.code, f"exceeded quota: q, requested: {hard}=" in error.message) == (403, True)
 
@@ -124,7 +124,7 @@ def test_objects_are_counted(cluster: Cluster, hard: str, plural: str, body: Jso
     ],
 )
 def test_quota_with_scopes_counts_some_pods(cluster: Cluster, spec: Json, body: Json, counted: bool) -> None:
-    cluster.create("resourcequotas", quota(spec=spec, pods="0"))
+    cluster.create("resourcequotas", quota({"pods": "0"}, **spec))
     if counted:
         assert api_error(lambda: cluster.create("pods", body)).code == 403
     else:
@@ -136,7 +136,7 @@ def test_init_containers_and_overhead_count(cluster: Cluster) -> None:
     def container(name: str, cpu: str, **more: Any) -> Json:
         return {"name": name, "image": "i", "resources": {"requests": {"cpu": cpu}}, **more}
 
-    cluster.create("resourcequotas", quota(**{"requests.cpu": "10"}))
+    cluster.create("resourcequotas", quota({"requests.cpu": "10"}))
     body = pod(
         "a",
         containers=[container("c", "1")],
@@ -149,6 +149,6 @@ def test_init_containers_and_overhead_count(cluster: Cluster) -> None:
 
 def test_quota_of_another_namespace_does_not_matter(cluster: Cluster) -> None:
     cluster.create("namespaces", {"metadata": {"name": "other"}})
-    cluster.create("resourcequotas", quota(pods="0"), "other")
+    cluster.create("resourcequotas", quota({"pods": "0"}), "other")
     cluster.create("pods", pod("a"))
     assert api_error(lambda: cluster.create("pods", pod("a"), "other")).code == 403
