@@ -92,7 +92,7 @@ async def test_release_is_applied_whole_and_unchanged_when_applied_again(control
     assert {line.rpartition(" ")[2] for line in first.splitlines()} == {"created"}
     changed = {line.partition(" ")[0] for line in again.splitlines() if not line.endswith("unchanged")}
     assert changed == PATCHED_AGAIN
-    assert len(again.splitlines()) == SHOP.read_text(encoding="utf-8").count("apiVersion: ") - 3  # scale target, role
+    assert len(again.splitlines()) == SHOP.read_text(encoding="utf-8").count("\n---\n") + 1
     server_side = ("apply", "--server-side", "--force-conflicts", "-f", str(SHOP))
     assert "serverside-applied" in await kubectl(control_plane, "-n", namespace, *server_side)
 

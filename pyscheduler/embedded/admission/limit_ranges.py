@@ -46,7 +46,7 @@ def limit_pod(pod: Json, lookup: Lookup) -> None:
 
 def _set_defaults(container: Json, limit: Limits) -> Iterator[str]:
     resources = container.setdefault("resources", {})
-    for kind, field in (("limits", "default"), ("requests", "defaultRequest")):
+    for kind, field in (("requests", "defaultRequest"), ("limits", "default")):
         missing = {k: v for k, v in (limit.get(field) or {}).items() if k not in (resources.get(kind) or {})}
         if missing:
             resources[kind] = {**(resources.get(kind) or {}), **missing}

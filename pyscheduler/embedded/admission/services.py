@@ -106,7 +106,7 @@ def _rejected(service: Json, cause: Cause) -> Exception:
 
 
 def keep_allocations(service: Json, old: Json, lookup: Lookup) -> None:
-    """Copy cluster IP and node ports into a new state that does not name them, and give those that it newly needs."""
+    """Copy cluster IP and node ports (by the name of the port) into a new state that does not name them, and give those that it newly needs."""
     spec, before = service.setdefault("spec", {}), old["spec"]
     kind = spec.get("type") or "ClusterIP"
     if kind == "ExternalName":
@@ -114,18 +114,14 @@ def keep_allocations(service: Json, old: Json, lookup: Lookup) -> None:
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if not spec.get(name) and name in before:
             spec[name] = before[name]
-    ports = {_port_key(port): port.get("nodePort") for port in before.get("ports") or ()}
+    ports = {port.get("name", ""): port.get("nodePort") for port in before.get("ports") or ()}
     for port in spec.get("ports") or ():
-        given = ports.get(_port_key(port))
+        given = ports.get(port.get("name", ""))
         if kind not in _WITH_NODE_PORTS:
             port.pop("nodePort", None)
         elif given and not port.get("nodePort"):
             port["nodePort"] = given
     _allocate(service, [other for other in _specs(lookup) if other is not before])
-
-
-def _port_key(port: Json) -> tuple[int, str]:
-    return port.get("port", 0), port.get("protocol") or "TCP"
 
 
 def check_service(service: Json) -> list[Cause]:

@@ -33,7 +33,7 @@ def test_defaults_are_set_and_noted(cluster: Cluster) -> None:
     assert made["status"]["qosClass"] == "Burstable"
     assert made["metadata"]["annotations"] == {
         "kubernetes.io/limit-ranger": (
-            "LimitRanger plugin set: cpu limit for container c; cpu, memory request for container c"
+            "LimitRanger plugin set: cpu, memory request for container c; cpu limit for container c"
         )
     }
 

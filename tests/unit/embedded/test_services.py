@@ -86,8 +86,8 @@ def test_node_ports_are_given_to_node_ports_and_load_balancers(cluster: Cluster)
 
 
 def test_update_without_addresses_keeps_them(cluster: Cluster) -> None:
-    before = spec_of(cluster, "web", type="NodePort")
-    ports = ({"port": 80, "name": "a"}, {"port": 81, "name": "b"})
+    before = spec_of(cluster, "web", {"port": 80, "name": "a"}, type="NodePort")
+    ports = ({"port": 8080, "name": "a"}, {"port": 81, "name": "b"})
     after = cluster.update("services", service("web", *ports, type="NodePort"))["spec"]
     assert after["clusterIP"] == before["clusterIP"]
     assert node_ports(after) == [30000, 30001]
