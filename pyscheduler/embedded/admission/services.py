@@ -106,7 +106,10 @@ def _rejected(service: Json, cause: Cause) -> Exception:
 
 
 def keep_allocations(service: Json, old: Json, lookup: Lookup) -> None:
-    """Copy cluster IP and node ports (by the name of the port) into a new state that does not name them, and give those that it newly needs."""
+    """Copy cluster IP and node ports into a new state that does not name them, and give those that it newly needs.
+
+    A port has the node port of the old one of its name.
+    """
     spec, before = service.setdefault("spec", {}), old["spec"]
     kind = spec.get("type") or "ClusterIP"
     if kind == "ExternalName":

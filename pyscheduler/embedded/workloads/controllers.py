@@ -22,8 +22,8 @@ from pyscheduler.kube.object_client import ObjectClient
 
 DEPLOYMENT, REPLICASET, JOB, CRONJOB, POD = "Deployment", "ReplicaSet", "Job", "CronJob", "Pod"
 STATEFULSET, DAEMONSET, REPLICATION_CONTROLLER = "StatefulSet", "DaemonSet", "ReplicationController"
-REVISION, NODE = "ControllerRevision", "Node"
-_NOT_RECONCILED = (REVISION, NODE)
+REVISION, NODE, CLAIM = "ControllerRevision", "Node", "PersistentVolumeClaim"
+_NOT_RECONCILED = (REVISION, NODE, CLAIM)
 
 
 class QueueItem(NamedTuple):
@@ -54,7 +54,7 @@ class OwnerIndex:
 
 
 class WorkloadControllers:
-    """Controllers of workloads. The caller owns and runs the informers: `main` by kind, with revisions and nodes."""
+    """Controllers of workloads. The caller owns and runs the informers: `main` by kind, with what they read."""
 
     def __init__(
         self,
@@ -121,7 +121,8 @@ class WorkloadControllers:
             failures = self._failures.get(uid_of(obj), jobs.Failures())
             return jobs.reconcile(obj, self._pods_of.of(obj), now, failures, self._job_backoff)
         if kind == STATEFULSET:
-            return statefulset.reconcile(obj, self._pods_of.of(obj), self._owned[REVISION].of(obj), now), None
+            claims = self._main[CLAIM].objects
+            return statefulset.reconcile(obj, self._pods_of.of(obj), self._owned[REVISION].of(obj), claims, now), None
         if kind == DAEMONSET:
             nodes = self._main[NODE].objects.values()
             return daemonset.reconcile(obj, self._pods_of.of(obj), self._owned[REVISION].of(obj), nodes, now), None
@@ -172,6 +173,10 @@ class WorkloadControllers:
             self._observe(before, after)
         if kind == NODE:
             self._on_node(before, after)
+        if kind == CLAIM:
+            self._observe(before, after)
+            if before is not None and after is None:
+                self._on_deleted_claim(before)
         if kind in _NOT_RECONCILED:
             return
         if after is not None:
@@ -186,6 +191,12 @@ class WorkloadControllers:
         if before is None or after is None or placement(before) != placement(after):
             for key in self._main[DAEMONSET].objects:
                 self.queue.add(QueueItem(DAEMONSET, key))
+
+    def _on_deleted_claim(self, claim: Json) -> None:
+        """Queue the StatefulSets of the namespace: a claim of a pod is created again."""
+        for key in self._main[STATEFULSET].objects:
+            if key[0] == key_of(claim)[0]:
+                self.queue.add(QueueItem(STATEFULSET, key))
 
     def _observe(self, before: Json | None, after: Json | None) -> list[QueueItem]:
         """Record that the watch has delivered a change of an owned object; queue its owners and return them."""

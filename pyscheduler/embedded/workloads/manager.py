@@ -10,6 +10,7 @@ from pyscheduler.api import ResourceKind
 from pyscheduler.clock import Clock
 from pyscheduler.embedded.client import CRONJOBS, DEPLOYMENTS, JOBS, REPLICASETS, Informer, Tasks
 from pyscheduler.embedded.client.kinds import (
+    CLAIMS,
     DAEMONSETS,
     REPLICATION_CONTROLLERS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -64,14 +65,15 @@ class ControllerManager:
         self._tasks = Tasks()
         client = ObjectClient(connection)
         pods, nodes, leases = _informer(PODS), _informer(NODES), _informer(LEASES, LEASE_NAMESPACE)
-        main = {each.kind: _informer(each) for each in WORKLOADS} | {NODES.kind: nodes}
+        volume_claims = _informer(CLAIMS)
+        main = {each.kind: _informer(each) for each in WORKLOADS} | {NODES.kind: nodes, CLAIMS.kind: volume_claims}
         claims, templates = _informer(RESOURCE_CLAIMS), _informer(RESOURCE_CLAIM_TEMPLATES)
         self._informers = [pods, leases, claims, templates, *main.values()]
         self._workloads = WorkloadControllers(client, clock, pods, main, settings.job_backoff_seconds)
         self._claims = ClaimController(client, clock, pods, claims, templates)
         self._nodes = NodeLifecycle(client, clock, pods, nodes, leases, settings.node_grace_seconds)
         self._endpoints = EndpointController(client, clock, pods)
-        self._volumes = VolumeController(client, clock, provision=settings.provision_volumes)
+        self._volumes = VolumeController(client, clock, volume_claims, provision=settings.provision_volumes)
         self._informers += [*self._endpoints.informers, *self._volumes.informers]
 
     async def __aenter__(self) -> Self:

@@ -1,19 +1,19 @@
 """StatefulSet controller: pods with ordinals, created and deleted in order or in parallel, with claims of their own.
 
 Rolling updates from the highest ordinal down to the partition, one pod at a time, and OnDelete; revisions for rollout
-and undo. Unlike kube-controller-manager it ignores maxUnavailable, deletes no claims (every
-persistentVolumeClaimRetentionPolicy counts as Retain), and adopts no pods.
+and undo. Unlike kube-controller-manager it ignores maxUnavailable, adopts no pods, and applies a changed retention
+policy to claims that it creates afterwards.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pyscheduler.embedded.client.kinds import CLAIMS, STATEFULSETS
-from pyscheduler.embedded.objects import Json, dig
+from pyscheduler.embedded.objects import Json, Key, dig
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Plan, status_patch
 from pyscheduler.embedded.workloads.objects import (
     available_at,
@@ -43,8 +43,10 @@ class _Rollout(NamedTuple):
     revisions: Sequence[Json]
 
 
-def reconcile(stateful_set: Json, pods: list[Json], revisions: list[Json], now: float) -> Plan:
-    """Return the actions for a StatefulSet that owns `pods` and `revisions`."""
+def reconcile(
+    stateful_set: Json, pods: list[Json], revisions: list[Json], claims: Mapping[Key, Json], now: float
+) -> Plan:
+    """Return the actions for a StatefulSet that owns `pods` and `revisions`; `claims` are those of all objects."""
     status = stateful_set.get("status") or {}
     live = {revision_of(pod) for pod in pods}
     live |= {str(status.get(field)) for field in ("currentRevision", "updateRevision")}
@@ -54,6 +56,7 @@ def reconcile(stateful_set: Json, pods: list[Json], revisions: list[Json], now: 
     min_ready = int(stateful_set["spec"].get("minReadySeconds") or 0)
     since = [at for at in (available_at(pod, min_ready) for pod in pods if is_active(pod)) if at is not None]
     if not is_deleting(stateful_set):
+        actions += _claim_actions(stateful_set, by_ordinal, claims)
         actions += _next_actions(stateful_set, by_ordinal, rollout, now)
     available = sum(at <= now for at in since)
     actions += status_patch(STATEFULSETS, stateful_set, _status(stateful_set, pods, rollout, available))
@@ -66,10 +69,38 @@ def ordinal_of(pod: Json) -> int:
     return int(found[1]) if found else -1
 
 
+def _wanted(stateful_set: Json) -> range:
+    """Return the ordinals of the pods of a StatefulSet."""
+    start = int(dig(stateful_set, "spec", "ordinals", "start") or 0)
+    return range(start, start + replicas_of(stateful_set))
+
+
+def _claim_actions(stateful_set: Json, pods: dict[int, Json], claims: Mapping[Key, Json]) -> list[Action]:
+    """Return the creation of claims that were deleted, and the deletion of those that scaling down leaves over."""
+    wanted = _wanted(stateful_set)
+    actions: list[Action] = []
+    for ordinal in pods.keys() & set(wanted):
+        for _, claim in _claims(stateful_set, ordinal):
+            if key_of(claim) not in claims:
+                actions.append(Create(CLAIMS, claim, ignore_already_exists=True))
+    if _retention(stateful_set, "whenScaled") == "Delete":
+        for template in stateful_set["spec"].get("volumeClaimTemplates") or ():
+            prefix = f"{template['metadata']['name']}-{stateful_set['metadata']['name']}"
+            for key, claim in claims.items():
+                ordinal = ordinal_of(claim) if key[1] == f"{prefix}-{ordinal_of(claim)}" else -1
+                is_own = ordinal >= 0 and key[0] == stateful_set["metadata"]["namespace"]
+                if is_own and ordinal not in wanted and ordinal not in pods and not is_deleting(claim):
+                    actions.append(Delete(CLAIMS, key, uid_of(claim)))
+    return actions
+
+
+def _retention(stateful_set: Json, event: str) -> str:
+    return str(dig(stateful_set, "spec", "persistentVolumeClaimRetentionPolicy", event) or "Retain")
+
+
 def _next_actions(stateful_set: Json, pods: dict[int, Json], rollout: _Rollout, now: float) -> list[Action]:
     spec = stateful_set["spec"]
-    start = int(dig(spec, "ordinals", "start") or 0)
-    wanted = range(start, start + replicas_of(stateful_set))
+    wanted = _wanted(stateful_set)
     in_order = spec.get("podManagementPolicy") != "Parallel"
     min_ready = int(spec.get("minReadySeconds") or 0)
     actions: list[Action] = []
@@ -153,6 +184,8 @@ def _claims(stateful_set: Json, ordinal: int) -> Iterator[tuple[str, Json]]:
         labels = {**(own.get("labels") or {}), **(dig(stateful_set, "spec", "selector", "matchLabels") or {})}
         claim_meta = {"name": name, "namespace": meta["namespace"], "labels": labels}
         claim_meta |= {"annotations": own["annotations"]} if own.get("annotations") else {}
+        if _retention(stateful_set, "whenDeleted") == "Delete":  # then the garbage collector deletes it
+            claim_meta["ownerReferences"] = [{**owned_by(stateful_set, "StatefulSet", "apps/v1"), "controller": False}]
         head = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
         yield own["name"], {**head, "metadata": claim_meta, "spec": template["spec"]}
 

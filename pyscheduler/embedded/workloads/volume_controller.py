@@ -26,12 +26,10 @@ class VolumeItem(NamedTuple):
 class VolumeController:
     """Controller of claims and volumes. The caller runs the informers. With `provision` it provisions volumes too."""
 
-    def __init__(self, client: ObjectClient, clock: Clock, *, provision: bool) -> None:
-        self._client, self._provision = client, provision
-        self._claims, self._volumes, self._classes = (
-            Informer(Watched(kind), Json) for kind in (CLAIMS, VOLUMES, STORAGE_CLASSES)
-        )
-        self.informers = (self._claims, self._volumes, self._classes)
+    def __init__(self, client: ObjectClient, clock: Clock, claims: Informer[Json], *, provision: bool) -> None:
+        self._client, self._claims, self._provision = client, claims, provision
+        self._volumes, self._classes = (Informer(Watched(kind), Json) for kind in (VOLUMES, STORAGE_CLASSES))
+        self.informers = (self._volumes, self._classes)
         self._recorder = EventRecorder(client, clock)
         self.queue: WorkQueue[VolumeItem] = WorkQueue(clock)
         self._claims.listeners.append(self._on_claim)

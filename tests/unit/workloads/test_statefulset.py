@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from pyscheduler.embedded.client.kinds import CLAIMS
-from pyscheduler.embedded.workloads.actions import Create
+from pyscheduler.embedded.workloads.actions import Create, Delete, Plan
 from pyscheduler.embedded.workloads.revisions import HASH_LABEL, revision_name
-from pyscheduler.embedded.workloads.statefulset import ordinal_of, reconcile
+from pyscheduler.embedded.workloads.statefulset import ordinal_of
+from pyscheduler.embedded.workloads.statefulset import reconcile as reconcile_set
 from tests.unit.workloads.builders import Json, a_pod, created, deleted, status_of, terminating, workload
 
 OLD = "s-old"
@@ -29,6 +30,12 @@ def revision(name: str, number: int, image: str = "i:0") -> Json:
     template = {"$patch": "replace", "spec": {"containers": [{"name": "c", "image": image}]}}
     meta = {"name": name, "namespace": "default", "uid": name}
     return {"metadata": meta, "data": {"spec": {"template": template}}, "revision": number}
+
+
+def reconcile(owner: Json, pods: list[Json], revisions: list[Json], now: float, *claims: str) -> Plan:
+    """Reconcile with claims of these names."""
+    present = {("default", name): {"metadata": {"name": name, "namespace": "default", "uid": name}} for name in claims}
+    return reconcile_set(owner, pods, revisions, present, now)
 
 
 def names(items: list[Json], kind: str = "Pod") -> list[str]:
@@ -94,6 +101,38 @@ def test_pod_gets_claims_of_its_own() -> None:
     assert claim.obj["metadata"]["labels"] == {"app": "s"}
     (pod,) = [each for each in created(plan) if each["kind"] == "Pod"]
     assert pod["spec"]["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-s-0"}}]
+
+
+DATA: Json = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+
+
+def claims_created(plan: Plan) -> list[str]:
+    return names(created(plan), "PersistentVolumeClaim")
+
+
+def claims_deleted(plan: Plan) -> list[str]:
+    return [action.key[1] for action in plan.actions if isinstance(action, Delete) and action.resource == CLAIMS]
+
+
+def test_deleted_claim_of_a_pod_is_created_again() -> None:
+    owner = stateful_set(2, volumeClaimTemplates=[DATA])
+    assert claims_created(reconcile(owner, pods(0, 1), [], 0.0, "data-s-0")) == ["data-s-1"]
+    assert claims_created(reconcile(owner, pods(0, 1), [], 0.0, "data-s-0", "data-s-1")) == []
+
+
+@pytest.mark.parametrize(("policy", "deletions"), [("Retain", []), ("Delete", ["data-s-2"])])
+def test_claims_are_deleted_after_scaling_down_by_policy(policy: str, deletions: list[str]) -> None:
+    owner = stateful_set(1, volumeClaimTemplates=[DATA], persistentVolumeClaimRetentionPolicy={"whenScaled": policy})
+    plan = reconcile(owner, pods(0, 1), [], 0.0, "data-s-0", "data-s-1", "data-s-2", "data-other-5", "data-s-x")
+    assert claims_deleted(plan) == deletions
+
+
+@pytest.mark.parametrize(("policy", "owners"), [("Retain", []), ("Delete", [("StatefulSet", False)])])
+def test_claims_belong_to_the_set_by_policy(policy: str, owners: list[tuple[str, bool]]) -> None:
+    owner = stateful_set(1, volumeClaimTemplates=[DATA], persistentVolumeClaimRetentionPolicy={"whenDeleted": policy})
+    (claim,) = [each for each in created(reconcile(owner, [], [], 0.0)) if each["kind"] == "PersistentVolumeClaim"]
+    found = claim["metadata"].get("ownerReferences", [])
+    assert [(each["kind"], each["controller"]) for each in found] == owners
 
 
 @pytest.mark.parametrize(
