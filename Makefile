@@ -10,7 +10,7 @@ HASHES := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --g
 
 .DEFAULT_GOAL := help
 .PHONY: help run test docs slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide bench-base conformance fuzz wakeups audit constraints \
-  hashes protobuf clean
+  hashes protobuf openapi clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,6 +35,7 @@ e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the 
 	@$(BIN)/python -m tests.controlplane.build --release 1.36
 	@$(BIN)/python -m tests.controlplane.build oracle
 	@$(BIN)/python -m tools.protobuf --check
+	@$(BIN)/python -m tools.openapi --check
 	@$(BIN)/pytest -q tests/e2e tests/conformance tests/cel tests/devices --control-plane=real
 
 faults: $(VENV)/.dev ## The fault matrix on the embedded cluster, and a soak of 45 seconds
@@ -99,6 +100,9 @@ hashes: $(VENV)/.dev ## Renew requirements.txt and requirements-build.txt, which
 
 protobuf: $(VENV)/.dev ## Renew the tables of protobuf fields from the .proto files of k8s.io/api; needs Go
 	@$(BIN)/python -m tools.protobuf
+
+openapi: $(VENV)/.dev ## Renew the schemas and kinds of the embedded API server from the OpenAPI that Kubernetes publishes; needs Go
+	@$(BIN)/python -m tools.openapi
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info pyscheduler/kernels/*.so

@@ -9,7 +9,7 @@ from pyscheduler.cel.values import CelMap, Value
 
 
 class Frame:
-    """The device, the variables of comprehensions by number, and the cost so far."""
+    """The device or a map of the variables, the variables of comprehensions by number, and the cost so far."""
 
     __slots__ = ("cost", "device", "limit", "variables")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from pyscheduler.cel.attributes import (
@@ -74,8 +74,9 @@ _UNSET: Final = _Unset()
 class Planner:
     """Turns one tree into code; the variables of its comprehensions get numbers."""
 
-    def __init__(self, functions: Library) -> None:
-        self._functions = functions
+    def __init__(self, functions: Library, variables: Mapping[str, Code] | None = None) -> None:
+        """Plan with `functions`; `variables` replace the variable `device`."""
+        self._functions, self._global = functions, variables
         self._locals: list[tuple[str, Code]] = []
         self._numbers: list[tuple[str, int]] = []
         self.variables = 0
@@ -106,6 +107,8 @@ class Planner:
         for local, code in reversed(self._locals):
             if local == name:
                 return Attribute(code)
+        if self._global is not None:
+            return Attribute(self._global[name.removeprefix(".")])
         is_hidden = any(local == name.removeprefix(".") for local, _ in self._locals)
         return Attribute(_device, is_device=not is_hidden, is_counted=not is_hidden)
 

@@ -20,7 +20,7 @@ from pyscheduler.cel.values import CelError, CelMap, DefaultMap, Value
 
 COST_LIMIT: Final = 1_000_000
 """Cost limit of one evaluation (`CELSelectorExpressionMaxCost` of resource.k8s.io)."""
-_DEEP: Final = 50
+DEEP: Final = 50
 """Levels of a tree above which the code may need more nested calls than Python's default allows."""
 CANCELLED: Final = CelError("operation cancelled: actual cost limit exceeded")
 
@@ -124,4 +124,4 @@ def _compile(expression: str) -> Program:
     if result != BOOL and result.kind != "dyn":
         raise CelSyntaxError(f"must evaluate to bool or the unknown type, not {result}")
     planner = Planner(DECLARATIONS.functions)
-    return Program(expression, planner.code(tree), planner.variables, is_deep=depth_of(tree) > _DEEP)
+    return Program(expression, planner.code(tree), planner.variables, is_deep=depth_of(tree) > DEEP)

@@ -13,9 +13,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from pyscheduler.embedded.admission.cluster import SYSTEM_PRIORITIES
+from pyscheduler.embedded.bootstrap import bootstrap_objects, namespace_objects
 from pyscheduler.embedded.history import Version
-from pyscheduler.embedded.namespaces import FIRST_NAMESPACES
 from pyscheduler.embedded.objects import Json, Key
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.server_state import DeleteOptions, ServerState, WriteOptions
@@ -131,13 +130,13 @@ class Api:
 
     def scale(self, resource: Resource, namespace: str, name: str) -> Json:
         """Return the Scale subresource of a workload."""
-        return scale.scale_of(self.get(resource, namespace, name))
+        return scale.scale_of(resource, self.get(resource, namespace, name))
 
     def update_scale(
         self, resource: Resource, where: tuple[str, str], body: Any, options: WriteOptions = _PLAIN_WRITE
     ) -> Json:
         """Set the replicas of the workload at (namespace, name) and return its Scale."""
-        return scale.scale_of(scale.update_scale(self.state, resource, where, body, options))
+        return scale.scale_of(resource, scale.update_scale(self.state, resource, where, body, options))
 
     def sync_disruption_budgets(self) -> None:
         """Update the status of all disruption budgets with changed pods."""
@@ -155,6 +154,7 @@ class Api:
                 again = self.state.namespaces.sync(_NamespaceDeleter(self))
             if self.state.budgets.changed:
                 self.sync_disruption_budgets()
+            self.state.quotas.sync()
         finally:
             self._running_controllers = False
 
@@ -167,16 +167,15 @@ class Api:
         delete.remove_finalizer(self.state, *place, finalizer)
 
     def _seed(self) -> None:
-        namespaces, classes = self.resource("namespaces"), self.resource("priorityclasses", "scheduling.k8s.io")
-        for name in FIRST_NAMESPACES:
-            self._create_unchecked(namespaces, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
-        for name, value in SYSTEM_PRIORITIES.items():
-            head = {"kind": "PriorityClass", "apiVersion": classes.api_version, "metadata": {"name": name}}
-            self._create_unchecked(classes, head | {"value": value})
+        for obj in bootstrap_objects():
+            self._create_own(obj)
         self._run_controllers()
 
-    def _create_unchecked(self, resource: Resource, obj: Json) -> None:
-        """Store an object that the server itself creates, without validating it."""
+    def _create_own(self, obj: Json) -> None:
+        """Store an object that the server itself creates; it is in no namespace or in one that exists."""
+        resource = self.state.registry.of_kind(obj["apiVersion"], obj["kind"])
+        if resource is None:
+            raise no_such_path()
         create.prepare(self.state, resource, obj)
         meta = obj["metadata"]
         self.state.store.put(resource.bucket, (meta.get("namespace", ""), meta["name"]), obj)
@@ -196,8 +195,6 @@ class _NamespaceDeleter:
         if version is not None and not version.object["metadata"].get("finalizers"):
             self._api.state.store.remove("namespaces", ("", name))
 
-    def add_service_account(self, namespace: str) -> None:
-        meta = {"name": "default", "namespace": namespace}
-        self._api._create_unchecked(
-            self._api.resource("serviceaccounts"), {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": meta}
-        )
+    def fill_namespace(self, namespace: str) -> None:
+        for obj in namespace_objects(namespace):
+            self._api._create_own(obj)

@@ -1,7 +1,7 @@
-"""Table of the built-in resources, one row each. Other built-in kinds are not served.
+"""Table of the built-in resources with behaviour of their own, one row each; `stored_kinds.py` has all others.
 
-Field selectors are those that Kubernetes supports for the kind; others are rejected, as there. RBAC objects, limit
-ranges and resource quotas are stored and not enforced.
+Field selectors are those that Kubernetes supports for the kind; others are rejected, as there. RBAC objects are
+stored and not enforced.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyscheduler.embedded import events
-from pyscheduler.embedded.admission import cluster, crds, devices, jobs, workloads
+from pyscheduler.embedded.admission import cluster, crds, devices, jobs, limit_ranges, services, workloads
 from pyscheduler.embedded.admission.pods import POD_RULES
 from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.stored_kinds import stored_resources
 
 _STATUS = frozenset({"status"})
 _SCALED = frozenset({"status", "scale"})
@@ -39,7 +40,7 @@ _POD_SUBRESOURCES = frozenset(
 
 
 def _core(kind: str, plural: str, *short: str, **more: Any) -> Resource:
-    return Resource("", "v1", kind, plural, short_names=short, **({"model": f"V1{kind}"} | more))
+    return Resource("", "v1", kind, plural, short_names=short, **more)
 
 
 def _pods_and_nodes() -> Iterator[Resource]:
@@ -49,22 +50,26 @@ def _pods_and_nodes() -> Iterator[Resource]:
     yield _core("Node", "nodes", "no", namespaced=False, starts_with_status=True, **node)
     namespace = {"subresources": _STATUS, "fields": _same("status.phase"), "rules": cluster.NAMESPACE}
     yield _core("Namespace", "namespaces", "ns", namespaced=False, returns_deleted=True, **namespace)
-    event = {"fields": events.CORE_FIELDS, "rules": cluster.EVENT, "model": "CoreV1Event"}
+    event = {"fields": events.CORE_FIELDS, "rules": cluster.EVENT}
     yield _core("Event", "events", "ev", create_on_update=True, **event)
 
 
 def _services_and_settings() -> Iterator[Resource]:
-    service = {"subresources": _STATUS, "fields": _same("spec.clusterIP", "spec.type"), "rules": cluster.SERVICE}
+    service = {"subresources": _STATUS, "fields": _same("spec.clusterIP", "spec.type"), "rules": services.SERVICE}
     yield _core("Service", "services", "svc", categories=_ALL, returns_deleted=True, **service)
     yield _core("Endpoints", "endpoints", "ep", singular="endpoints")
     yield _core("ConfigMap", "configmaps", "cm")
+    statuses: dict[str, Any] = {"namespaced": False, "verbs": ("get", "list")}
+    yield _core("ComponentStatus", "componentstatuses", "cs", **statuses)
     yield _core("Secret", "secrets", fields=_same("type"), rules=cluster.SECRET)
-    yield _core("ServiceAccount", "serviceaccounts", "sa", returns_deleted=True)
+    account = {"subresources": frozenset({"token"}), "returns_deleted": True}
+    yield _core("ServiceAccount", "serviceaccounts", "sa", **account)
     controller = {"subresources": _SCALED, "fields": _same("status.replicas"), "rules": workloads.CONTROLLER}
     yield _core("ReplicationController", "replicationcontrollers", "rc", categories=_ALL, generation=True, **controller)
     yield _core("PodTemplate", "podtemplates", generation=True)
-    yield _core("LimitRange", "limitranges", "limits", create_on_update=True)
-    yield _core("ResourceQuota", "resourcequotas", "quota", subresources=_STATUS, returns_deleted=True)
+    yield _core("LimitRange", "limitranges", "limits", create_on_update=True, rules=limit_ranges.LIMIT_RANGE)
+    quota: dict[str, Any] = {"subresources": _STATUS, "returns_deleted": True, "rules": cluster.QUOTA}
+    yield _core("ResourceQuota", "resourcequotas", "quota", **quota)
 
 
 def _volumes() -> Iterator[Resource]:
@@ -75,7 +80,7 @@ def _volumes() -> Iterator[Resource]:
 
 def _apps() -> Iterator[Resource]:
     def row(kind: str, plural: str, short: str, **more: Any) -> Resource:
-        fixed: dict[str, Any] = {"categories": _ALL, "generation": True, "model": f"V1{kind}"}
+        fixed: dict[str, Any] = {"categories": _ALL, "generation": True}
         return Resource("apps", "v1", kind, plural, short_names=(short,), **fixed, **more)
 
     yield row("Deployment", "deployments", "deploy", subresources=_SCALED, rules=workloads.DEPLOYMENT)
@@ -83,7 +88,7 @@ def _apps() -> Iterator[Resource]:
     yield row("ReplicaSet", "replicasets", "rs", subresources=_SCALED, **replicas)
     yield row("StatefulSet", "statefulsets", "sts", subresources=_SCALED, rules=workloads.STATEFULSET)
     yield row("DaemonSet", "daemonsets", "ds", subresources=_STATUS, rules=workloads.DAEMONSET)
-    yield Resource("apps", "v1", "ControllerRevision", "controllerrevisions", model="V1ControllerRevision")
+    yield Resource("apps", "v1", "ControllerRevision", "controllerrevisions")
 
 
 def _batch() -> Iterator[Resource]:
@@ -91,24 +96,23 @@ def _batch() -> Iterator[Resource]:
     job: dict[str, Any] = {
         "fields": {"status.successful": "status.succeeded"},
         "rules": jobs.JOB,
-        "model": "V1Job",
     }
     yield Resource("batch", "v1", "Job", "jobs", **job, **common)
-    cron: dict[str, Any] = {"rules": jobs.CRONJOB, "model": "V1CronJob"}
+    cron: dict[str, Any] = {"rules": jobs.CRONJOB}
     yield Resource("batch", "v1", "CronJob", "cronjobs", short_names=("cj",), **cron, **common)
 
 
 def _scheduling() -> Iterator[Resource]:
-    budget: dict[str, Any] = {"rules": cluster.BUDGET, "model": "V1PodDisruptionBudget", "generation": True}
+    budget: dict[str, Any] = {"rules": cluster.BUDGET, "generation": True}
     budget |= {"short_names": ("pdb",), "subresources": _STATUS, "unconditional_update": False}
     yield Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", **budget)
-    priority: dict[str, Any] = {"rules": cluster.PRIORITY_CLASS, "model": "V1PriorityClass", "generation": True}
+    priority: dict[str, Any] = {"rules": cluster.PRIORITY_CLASS, "generation": True}
     priority |= {"short_names": ("pc",), "namespaced": False, "spec_parts": ("value", "globalDefault")}
     yield Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", **priority)
-    lease: dict[str, Any] = {"rules": cluster.LEASE, "model": "V1Lease"}
+    lease: dict[str, Any] = {"rules": cluster.LEASE}
     lease |= {"unconditional_update": False, "create_on_update": True}
     yield Resource("coordination.k8s.io", "v1", "Lease", "leases", **lease)
-    event: dict[str, Any] = {"rules": cluster.EVENT, "model": "EventsV1Event", "fields": events.NEW_FIELDS}
+    event: dict[str, Any] = {"rules": cluster.EVENT, "fields": events.NEW_FIELDS}
     event |= {"short_names": ("ev",), "bucket": "events", "create_on_update": True}
     event |= {"to_stored": events.to_core, "from_stored": events.from_core}
     yield Resource("events.k8s.io", "v1", "Event", "events", **event)
@@ -116,7 +120,7 @@ def _scheduling() -> Iterator[Resource]:
 
 def _storage() -> Iterator[Resource]:
     def row(kind: str, plural: str, *short: str, **more: Any) -> Resource:
-        fixed: dict[str, Any] = {"namespaced": False, "model": f"V1{kind}", "returns_deleted": True}
+        fixed: dict[str, Any] = {"namespaced": False, "returns_deleted": True}
         return Resource("storage.k8s.io", "v1", kind, plural, short_names=short, **(fixed | more))
 
     yield row("StorageClass", "storageclasses", "sc", rules=cluster.STORAGE_CLASS)
@@ -135,10 +139,10 @@ def _storage() -> Iterator[Resource]:
 
 def _devices() -> Iterator[Resource]:
     def row(kind: str, plural: str, **more: Any) -> Resource:
-        return Resource("resource.k8s.io", "v1", kind, plural, returns_deleted=True, **({"model": f"V1{kind}"} | more))
+        return Resource("resource.k8s.io", "v1", kind, plural, returns_deleted=True, **more)
 
     yield row("DeviceClass", "deviceclasses", namespaced=False, generation=True)
-    claim: dict[str, Any] = {"subresources": _STATUS, "model": "ResourceV1ResourceClaim", "rules": devices.CLAIM}
+    claim: dict[str, Any] = {"subresources": _STATUS, "rules": devices.CLAIM}
     yield row("ResourceClaim", "resourceclaims", **claim)
     yield row("ResourceClaimTemplate", "resourceclaimtemplates", rules=devices.CLAIM_TEMPLATE)
     yield row(
@@ -164,7 +168,6 @@ def _access() -> Iterator[Resource]:
             plural,
             namespaced,
             rules=cluster.RBAC,
-            model=f"V1{kind}",
             create_on_update=True,
         )
     yield Resource(
@@ -178,7 +181,6 @@ def _access() -> Iterator[Resource]:
         subresources=_STATUS,
         generation=True,
         rules=crds.RULES,
-        model="V1CustomResourceDefinition",
     )
 
 
@@ -195,4 +197,5 @@ def builtin_resources() -> list[Resource]:
         _devices,
         _access,
     )
-    return [resource for group in groups for resource in group()]
+    own = [resource for group in groups for resource in group()]
+    return [*own, *stored_resources({(resource.api_version, resource.plural) for resource in own})]

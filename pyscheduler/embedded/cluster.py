@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from pyscheduler.clock import Clock, SystemClock
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
 from pyscheduler.embedded.server import ApiServer
+from pyscheduler.embedded.uncontrolled import UncontrolledKinds
 from pyscheduler.embedded.workloads import ControllerManager, ControllerSettings
 from pyscheduler.kube.connection import ConnectionOptions, connect
 from pyscheduler.kube.object_client import ObjectClient
@@ -135,6 +136,9 @@ class EmbeddedCluster:
         controllers = ControllerManager(connection, clock=self._clock, settings=settings)
         self._cleanup.push_async_callback(controllers.stop)
         await controllers.start()
+        uncontrolled = UncontrolledKinds(self.server.api)
+        self._cleanup.callback(uncontrolled.stop)
+        uncontrolled.start()
 
     async def stop(self) -> None:
         """Stop all components, the API server last, so that none of them loses its connection while it runs."""

@@ -1,6 +1,6 @@
 """Custom resources: every CustomResourceDefinition in the store becomes a Resource in the registry.
 
-Not implemented: the scale subresource, conversion webhooks (versions differ in apiVersion only), CEL rules.
+Not implemented: conversion webhooks (versions differ in apiVersion only).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any
 
 from pyscheduler.embedded.history import DELETED, Event
 from pyscheduler.embedded.objects import Json, dig
-from pyscheduler.embedded.resources import Lookup, Resource, ResourceRegistry, Rules
+from pyscheduler.embedded.resources import Lookup, Resource, ResourceRegistry, Rules, ScalePaths
 from pyscheduler.embedded.schema import models, structural
+from pyscheduler.embedded.schema.published import OBJECT_META
 from pyscheduler.embedded.status import Cause
 from pyscheduler.embedded.store import Store
 
@@ -31,7 +32,7 @@ def resources_of(crd: Mapping[str, Any]) -> Iterator[Resource]:
 def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], stored: str) -> Resource:
     names, group = spec["names"], spec["group"]
     schema = dig(version, "schema", "openAPIV3Schema") or {}
-    has_status = "status" in (version.get("subresources") or {})
+    subresources = version.get("subresources") or {}
     fields = {f["jsonPath"].lstrip("."): f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()}
     same_form = version["name"] == stored
     return Resource(
@@ -42,18 +43,28 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], stored: str) 
         spec.get("scope") == "Namespaced",
         tuple(names.get("shortNames") or ()),
         tuple(names.get("categories") or ()),
-        frozenset({"status"} if has_status else ()),
+        frozenset(subresources.keys() & {"status", "scale"}),
         generation=True,
         spec_parts=(),
         unconditional_update=False,
         fields=fields,
         rules=_rules(schema),
-        schema=structural.tree({"type": "object", **schema}, metadata=models.tree("V1ObjectMeta")),
+        schema=structural.tree({"type": "object", **schema}, metadata=models.tree(OBJECT_META)),
+        openapi=schema,
+        scale=_scale_paths(subresources.get("scale") or {}),
         singular=names.get("singular", ""),
         to_stored=None if same_form else lambda obj: {**obj, "apiVersion": f"{group}/{stored}"},
         from_stored=None if same_form else lambda obj: {**obj, "apiVersion": f"{group}/{version['name']}"},
         printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
         custom=True,
+    )
+
+
+def _scale_paths(scale: Mapping[str, str]) -> ScalePaths:
+    return ScalePaths(
+        scale.get("specReplicasPath", "").lstrip("."),
+        scale.get("statusReplicasPath", "").lstrip("."),
+        scale.get("labelSelectorPath", "").lstrip("."),
     )
 
 
@@ -68,7 +79,22 @@ def _rules(schema: Mapping[str, Any]) -> Rules:
 
         return validation.checker(schema)
 
-    return Rules(default, check=lambda obj: checker()(obj))
+    if not structural.has_rules(schema):
+        return Rules(default, check=lambda obj: checker()(obj))
+
+    def check(obj: Json) -> list[Cause]:
+        return checker()(obj) or _violations(schema, obj)
+
+    def check_change(new: Json, old: Json) -> list[Cause]:
+        return _violations(schema, new, old)
+
+    return Rules(default, check=check, check_change=check_change, check_status_change=check_change)
+
+
+def _violations(schema: Mapping[str, Any], new: Json, old: Json | None = None) -> list[Cause]:
+    from pyscheduler.embedded.schema.cel_rules import violations  # only for servers with such rules
+
+    return list(violations(schema, new, old))
 
 
 class CustomResources:

@@ -24,6 +24,8 @@ _SUBRESOURCES: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
     "proxy": ("", "v1", "PodProxyOptions", ("create", "get")),
     "ephemeralcontainers": ("", "", "", _ONLY_GET),
     "resize": ("", "", "", _ONLY_GET),
+    "approval": ("", "", "", _ONLY_GET),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest", _ONLY_CREATE),
 }
 
 

@@ -1,7 +1,7 @@
-"""Namespace controller: deletes the contents of terminating namespaces and creates default service accounts.
+"""Namespace controller: deletes the contents of terminating namespaces, and fills new ones.
 
-It acts as the namespace and service-account controllers of a real cluster, right after the verb that triggered it. No
-tokens are created: nothing here mounts them.
+It acts as the namespace, service-account and root-CA publishers of a real cluster, right after the verb that triggered
+it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pyscheduler.embedded.objects import Key
 from pyscheduler.embedded.store import Store
 
 BUCKET = "namespaces"
-FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 class NamespaceDeleter(Protocol):
@@ -25,8 +24,8 @@ class NamespaceDeleter(Protocol):
     def remove_namespace(self, name: str) -> None:
         """Remove a namespace that is empty, if its finalizers allow."""
 
-    def add_service_account(self, namespace: str) -> None:
-        """Create the default service account."""
+    def fill_namespace(self, namespace: str) -> None:
+        """Create the objects that every namespace has."""
 
 
 class NamespaceController:
@@ -55,7 +54,7 @@ class NamespaceController:
         """Process new and terminating namespaces; return True if there were any."""
         new, self._new = self._new, []
         for name in new:
-            deleter.add_service_account(name)
+            deleter.fill_namespace(name)
         due = [name for name, changed in self._terminating.items() if changed]
         for name in due:
             self._terminating[name] = False

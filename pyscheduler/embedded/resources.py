@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pyscheduler.embedded.objects import Json, Key
 from pyscheduler.embedded.status import Cause
@@ -33,12 +33,18 @@ class Lookup(Protocol):
 
 Admit = Callable[[Json, Lookup], None]
 """Set defaults in a new object, in place. ApiError if the request is rejected."""
+AdmitUpdate = Callable[[Json, Json, Lookup], None]
+"""Complete a new state from the old one, in place: (new, old, lookup). ApiError if the request is rejected."""
 Check = Callable[[Json], list[Cause]]
 CheckChange = Callable[[Json, Json], list[Cause]]
 """Return the invalid changes between (new, old)."""
 
 
 def _no_defaults(obj: Json, lookup: Lookup) -> None:
+    pass
+
+
+def _no_update(new: Json, old: Json, lookup: Lookup) -> None:
     pass
 
 
@@ -50,6 +56,8 @@ class Rules:
     """Defaults set on every write."""
     on_create: Admit = _no_defaults
     """Defaults set on a new object only."""
+    on_update: AdmitUpdate = _no_update
+    """Changes of a new state before its defaults."""
     on_status: Admit = _no_defaults
     """Defaults set on writes of the status subresource."""
     check: Check = lambda _obj: []
@@ -58,6 +66,17 @@ class Rules:
     """`check_change` for writes of the status subresource."""
     name_form: str = "subdomain"
     """Form of valid names: subdomain (RFC 1123), label, path (anything without slashes)."""
+
+
+class ScalePaths(NamedTuple):
+    """Paths of the scale subresource in the object; "" for a selector that is a label selector in the spec."""
+
+    replicas: str
+    status_replicas: str
+    selector: str = ""
+
+
+_WORKLOAD_SCALE = ScalePaths("spec.replicas", "status.replicas")
 
 
 @dataclass(frozen=True)
@@ -85,10 +104,11 @@ class Resource:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Field selectors beyond metadata.name and metadata.namespace: label to path in the stored object."""
     rules: Rules = Rules()
-    model: str = ""
-    """Name of the OpenAPI model of the kind, "" if there is none."""
     schema: Node | None = None
-    """Schema that replaces the model (custom resources)."""
+    """Schema of a custom resource; those of built-in kinds are published."""
+    openapi: Mapping[str, Any] | None = None
+    """OpenAPI v3 schema from which `schema` was read."""
+    scale: ScalePaths = _WORKLOAD_SCALE
     bucket: str = ""
     """Name of the store's bucket; all versions of a kind share one."""
     singular: str = ""

@@ -11,6 +11,7 @@ from pyscheduler.embedded.disruption import DisruptionController
 from pyscheduler.embedded.gc import GarbageCollector
 from pyscheduler.embedded.namespaces import NamespaceController
 from pyscheduler.embedded.objects import timestamp
+from pyscheduler.embedded.quota.controller import QuotaController
 from pyscheduler.embedded.resources import ResourceRegistry
 from pyscheduler.embedded.store import Store
 
@@ -31,6 +32,7 @@ class ServerState:
         self.custom = CustomResources(self.store, self.registry)
         self.garbage = GarbageCollector(self.store)
         self.namespaces = NamespaceController(self.store)
+        self.quotas = QuotaController(self.store)
         self.budgets = DisruptionController(self.store, self.garbage.living)
 
     def timestamp(self) -> str:

@@ -13,6 +13,19 @@ from tests.e2e.plane import Plane
 
 async def kubectl(plane: Plane, *words: str) -> str:
     """Run a command, which must succeed; return its output."""
+    code, output = await _run(plane, words)
+    assert code == 0, output
+    return output
+
+
+async def kubectl_error(plane: Plane, *words: str) -> str:
+    """Run a command, which must fail; return its output."""
+    code, output = await _run(plane, words)
+    assert code != 0, output
+    return output
+
+
+async def _run(plane: Plane, words: tuple[str, ...]) -> tuple[int | None, str]:
     process = await asyncio.create_subprocess_exec(
         await _program(plane),
         "--kubeconfig",
@@ -22,8 +35,7 @@ async def kubectl(plane: Plane, *words: str) -> str:
         stderr=asyncio.subprocess.STDOUT,
     )
     output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
-    return output.decode()
+    return process.returncode, output.decode()
 
 
 async def _program(plane: Plane) -> str:

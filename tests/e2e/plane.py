@@ -46,8 +46,8 @@ def opened(target: str, config: pytest.Config) -> AbstractAsyncContextManager[Pl
 
 @asynccontextmanager
 async def _embedded() -> AsyncIterator[Plane]:
-    # Tests wait for retries of Jobs; the real controllers' backoff is ten seconds.
-    settings = ClusterSettings(controllers=ControllerSettings(job_backoff_seconds=1.0))
+    # Tests wait for retries of Jobs, for which the real controllers take ten seconds, and provision volumes themselves.
+    settings = ClusterSettings(controllers=ControllerSettings(job_backoff_seconds=1.0, provision_volumes=False))
     async with EmbeddedCluster(nodes=0, settings=settings) as cluster, ApiClient(cluster.kubeconfig) as api:
         yield Plane(EMBEDDED, cluster.kubeconfig, api, embedded=cluster)
 

@@ -27,14 +27,22 @@ _KINDS = {
     "scheduling": "PriorityClass",
     "coordination": "Lease",
     "events": "Event",
-    "autoscaling": "Scale",
+    "autoscaling": "Scale HorizontalPodAutoscaler",
+    "autoscaling/v2": "HorizontalPodAutoscaler",
+    "networking": "NetworkPolicy Ingress IngressClass IPAddress ServiceCIDR",
+    "discovery": "EndpointSlice",
+    "node": "RuntimeClass",
+    "certificates": "CertificateSigningRequest ClusterTrustBundle",
+    "flowcontrol": "FlowSchema PriorityLevelConfiguration",
+    "admissionregistration": "ValidatingWebhookConfiguration MutatingWebhookConfiguration ValidatingAdmissionPolicy "
+    "ValidatingAdmissionPolicyBinding MutatingAdmissionPolicy MutatingAdmissionPolicyBinding",
     "storage": "StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment VolumeAttributesClass",
     "rbac": "Role RoleBinding ClusterRole ClusterRoleBinding",
-    "authentication": "TokenReview SelfSubjectReview",
+    "authentication": "TokenReview SelfSubjectReview TokenRequest",
     "authorization": "SelfSubjectAccessReview SubjectAccessReview LocalSubjectAccessReview SelfSubjectRulesReview",
-    "resource": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
+    "resource": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice DeviceTaintRule",
 }
-"""Kinds that the embedded API server decodes, by API group."""
+"""Kinds that the embedded API server decodes, by API group, in version v1 unless the group has another."""
 _REFERENCED = ("scheduling/v1alpha3",)
 """Packages of other versions with messages that these kinds contain."""
 _ENCODED = (
@@ -76,8 +84,12 @@ def _modules() -> tuple[dict[str, Path], str]:
 def read(folders: dict[str, Path]) -> Messages:
     """Return all messages that the tables need, from the folders of the two Go modules."""
     packages = [folders["k8s.io/apimachinery"] / package for package in _MACHINERY]
-    packages += [folders["k8s.io/api"] / package for package in (*(f"{group}/v1" for group in _KINDS), *_REFERENCED)]
+    packages += [folders["k8s.io/api"] / package for package in (*map(_package, _KINDS), *_REFERENCED)]
     return {name: fields for package in packages for name, fields in read_package(package).items()}
+
+
+def _package(group: str) -> str:
+    return group if "/" in group else f"{group}/v1"
 
 
 def generate(messages: Messages, versions: str) -> dict[Path, str]:
@@ -87,7 +99,8 @@ def generate(messages: Messages, versions: str) -> dict[Path, str]:
     pods = set(seen)
     reachable(messages, [f"{_META}.DeleteOptions"], seen)
     for group, kinds in _KINDS.items():
-        reachable(messages, (f"k8s.io.api.{group}.v1.{kind}" for kind in kinds.split()), seen)
+        package = f"k8s.io.api.{_package(group).replace('/', '.')}"
+        reachable(messages, (f"{package}.{kind}" for kind in kinds.split()), seen)
     tables: dict[str, list[str]] = {name: [] for name in _TITLES}
     for name, line in seen.items():
         part = "pods" if name in pods else "groups" if "." in line.split()[0] else "core"

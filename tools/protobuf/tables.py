@@ -20,7 +20,7 @@ _SPECIAL = {
     "k8s.io.api.authentication.v1.ExtraValue": "e",
     "k8s.io.api.authorization.v1.ExtraValue": "e",
 }
-_LABELLED = re.compile(r"k8s\.io\.api\.(?!core\.)(\w+)\.\w+\.(\w+)")
+_LABELLED = re.compile(r"k8s\.io\.api\.(?!core\.)(\w+)\.(?:v1|(\w+))\.(\w+)")
 _WIDTH = 108
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -35,9 +35,12 @@ def reachable(messages: Messages, roots: Iterable[str], seen: dict[str, str]) ->
 
 
 def short_name(name: str) -> str:
-    """Return the name of a message in the table: with the first label of its group, unless core or meta."""
+    """Return the name of a message in the table: with the first label of its group, unless core or meta.
+
+    A version other than v1 follows the group.
+    """
     match = _LABELLED.fullmatch(name)
-    return ".".join(match.groups()) if match else name.rpartition(".")[2]
+    return ".".join(filter(None, match.groups())) if match else name.rpartition(".")[2]
 
 
 def _line(name: str, fields: Sequence[Field]) -> str:

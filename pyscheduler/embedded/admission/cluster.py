@@ -1,10 +1,11 @@
-"""Admission of nodes, namespaces, priority classes, disruption budgets, storage, services, secrets, events, leases."""
+"""Admission of nodes, namespaces, priority classes, disruption budgets, storage, secrets, events, leases."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from typing import Any
 
+from pyscheduler.embedded.admission.limit_ranges import limit_claim
 from pyscheduler.embedded.admission.quantities import canonicalize_quantities
 from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.resources import Lookup, Rules
@@ -107,7 +108,8 @@ def default_claim(claim: Json, _lookup: Lookup) -> None:
 
 
 def admit_claim(claim: Json, lookup: Lookup) -> None:
-    """Set the default storage class on a new claim without one, as the admission plugin does."""
+    """Set the default storage class on a new claim without one, and check its size, as the admission plugins do."""
+    limit_claim(claim, lookup)
     if "storageClassName" in claim["spec"]:
         return
     default = _default_class(lookup)
@@ -131,6 +133,11 @@ def check_claim(claim: Json) -> list[Cause]:
     if not dig(spec, "resources", "requests", "storage"):
         causes.append(required("spec.resources[storage]"))
     return causes
+
+
+def default_quota(quota: Json, _lookup: Lookup) -> None:
+    """Canonicalize the limits of a ResourceQuota."""
+    canonicalize_quantities(quota.setdefault("spec", {}), "hard", at="spec")
 
 
 def default_volume(volume: Json, _lookup: Lookup) -> None:
@@ -159,18 +166,6 @@ def default_storage_class(item: Json, _lookup: Lookup) -> None:
 def check_storage_class(item: Json) -> list[Cause]:
     """Return a cause if the provisioner is missing."""
     return [] if item.get("provisioner") else [required("provisioner")]
-
-
-def default_service(service: Json, _lookup: Lookup) -> None:
-    """Set the defaults of a Service. No cluster IP is allocated: nothing here routes packets."""
-    spec = service.setdefault("spec", {})
-    spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    spec.setdefault("internalTrafficPolicy", "Cluster")
-    for port in spec.get("ports") or ():
-        port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port"))
-    service.setdefault("status", {"loadBalancer": {}})
 
 
 def default_secret(secret: Json, _lookup: Lookup) -> None:
@@ -202,9 +197,9 @@ NAMESPACE = Rules(default_namespace, name_form="label")
 PRIORITY_CLASS = Rules(default_priority_class, check=check_priority_class, check_change=check_priority_class_change)
 BUDGET = Rules(check=check_budget)
 CLAIM = Rules(default_claim, admit_claim, check=check_claim)
+QUOTA = Rules(default_quota)
 VOLUME = Rules(default_volume, check=check_volume)
 STORAGE_CLASS = Rules(default_storage_class, check=check_storage_class)
-SERVICE = Rules(default_service, name_form="label")
 SECRET = Rules(default_secret)
 EVENT = Rules(check=check_event)
 LEASE = Rules(default_lease)

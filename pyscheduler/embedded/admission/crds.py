@@ -69,7 +69,29 @@ def _check_versions(versions: list[Mapping[str, Any]]) -> list[Cause]:
             causes.append(required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required"))
         else:
             path = f"spec.versions[{index}].schema.openAPIV3Schema"
-            causes += structural.schema_errors(version["schema"]["openAPIV3Schema"], path)
+            causes += _check_schema(version["schema"]["openAPIV3Schema"], path)
+        scale = (version.get("subresources") or {}).get("scale")
+        causes += _check_scale(scale, f"spec.versions[{index}].subresources.scale") if scale is not None else []
+    return causes
+
+
+def _check_schema(schema: Any, path: str) -> list[Cause]:
+    causes = list(structural.schema_errors(schema, path))
+    if causes or not structural.has_rules(schema):
+        return causes
+    from pyscheduler.embedded.schema.cel_rules import compile_errors  # only for servers with such rules
+
+    return list(compile_errors(schema, path))
+
+
+def _check_scale(scale: Mapping[str, str], path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for field, part in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+        text = scale.get(field, "")
+        if not text:
+            causes.append(required(f"{path}.{field}"))
+        elif not text.startswith(part):
+            causes.append(invalid_value(f"{path}.{field}", text, f"should be a json path under {part.rstrip('.')}"))
     return causes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pyscheduler.embedded.admission.limit_ranges import limit_pod
 from pyscheduler.embedded.admission.podspec import check_pod_spec, default_pod_spec
 from pyscheduler.embedded.objects import Json, containers_of
 from pyscheduler.embedded.resources import Lookup, Rules
@@ -31,6 +32,7 @@ def default_pod(pod: Json, _lookup: Lookup) -> None:
 
 def admit_pod(pod: Json, lookup: Lookup) -> None:
     """Admit a new pod: admission plugins of a real server and the pod strategy's PrepareForCreate."""
+    limit_pod(pod, lookup)
     spec = pod["spec"]
     spec["serviceAccountName"] = spec["serviceAccount"] = spec.get("serviceAccountName") or "default"
     _resolve_priority(pod, lookup)

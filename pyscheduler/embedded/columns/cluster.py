@@ -134,11 +134,23 @@ def _labels_at(*path: str) -> Callable[[Obj, float], str]:
     return cell
 
 
+def _external(service: Obj, _now: float) -> str:
+    spec = service.get("spec") or {}
+    addresses = list(spec.get("externalIPs") or ())
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName", NONE))
+    if spec.get("type") == "LoadBalancer":
+        points = dig(service, "status", "loadBalancer", "ingress") or ()
+        addresses = [*(point.get("ip") or point.get("hostname") or "" for point in points), *addresses]
+        return joined(addresses) or "<pending>"
+    return joined(addresses) or NONE
+
+
 SERVICE = (
     NAME,
     Column("Type", at("spec", "type")),
     Column("Cluster-IP", at("spec", "clusterIP", default=NONE)),
-    Column("External-IP", at("spec", "externalName", default=NONE)),
+    Column("External-IP", _external),
     Column("Port(s)", _ports),
     AGE,
     wide("Selector", _labels_at("spec", "selector")),

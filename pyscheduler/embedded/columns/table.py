@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from pyscheduler.embedded.columns import cluster, workloads
+from pyscheduler.embedded.columns import cluster, published, workloads
 from pyscheduler.embedded.columns.column import GENERIC, Column
 from pyscheduler.embedded.columns.custom import custom_columns
 from pyscheduler.embedded.columns.pods import POD_COLUMNS
@@ -41,6 +41,20 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "customresourcedefinitions.apiextensions.k8s.io": cluster.CRD,
     "resourceclaims.resource.k8s.io": cluster.RESOURCE_CLAIM,
     "resourceslices.resource.k8s.io": cluster.RESOURCE_SLICE,
+    "componentstatuses": published.COMPONENT,
+    "resourcequotas": published.QUOTA,
+    "endpoints": published.ENDPOINTS,
+    "horizontalpodautoscalers.autoscaling": published.AUTOSCALER,
+    "certificatesigningrequests.certificates.k8s.io": published.SIGNING_REQUEST,
+    "endpointslices.discovery.k8s.io": published.ENDPOINT_SLICE,
+    "ingressclasses.networking.k8s.io": published.INGRESS_CLASS,
+    "ingresses.networking.k8s.io": published.INGRESS,
+    "networkpolicies.networking.k8s.io": published.NETWORK_POLICY,
+    "runtimeclasses.node.k8s.io": published.RUNTIME_CLASS,
+    "rolebindings.rbac.authorization.k8s.io": published.ROLE_BINDING,
+    "clusterrolebindings.rbac.authorization.k8s.io": published.ROLE_BINDING,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": published.WEBHOOKS,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": published.WEBHOOKS,
 }
 _FINISHED = {
     phase: [{"type": "Completed", "status": "True", "reason": phase, "message": message}]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 from typing import Any, Final
 
+from pyscheduler.embedded.handlers.tokens import ServiceAccountTokens
 from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.status import bad_request
 
@@ -34,10 +35,10 @@ _KINDS: Final = {
 
 
 class Reviews:
-    """Status of reviews; `token` is that of the server's one user."""
+    """Status of reviews; `token` is that of the server's one user, `tokens` has those of service accounts."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    def __init__(self, token: str, tokens: ServiceAccountTokens) -> None:
+        self._token, self._tokens = token, tokens
 
     def kind(self, group: str, plural: str) -> str:
         """Return the kind of a review resource, "" if it is none."""
@@ -63,4 +64,7 @@ class Reviews:
             raise bad_request("token is required for TokenReview in authentication")
         if hmac.compare_digest(token.encode(), self._token.encode()):
             return {"authenticated": True, "user": _USER}
+        account = self._tokens.user_of(token)
+        if account is not None:
+            return {"authenticated": True, "user": account}
         return {"user": {}, "error": "invalid bearer token"}

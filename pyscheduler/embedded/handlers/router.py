@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from pyscheduler.embedded import discovery, openapi
+from pyscheduler.embedded import discovery
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.columns.table import TableView
 from pyscheduler.embedded.handlers import respond
@@ -22,16 +22,19 @@ from pyscheduler.embedded.handlers.request import (
     wants_aggregated_discovery,
     write_options,
 )
-from pyscheduler.embedded.handlers.reviews import Reviews
 from pyscheduler.embedded.handlers.subresources import SubresourceHandlers
 from pyscheduler.embedded.handlers.watch import WatchHandler
 from pyscheduler.embedded.objects import Json
+from pyscheduler.embedded.openapi import v2, v3
+from pyscheduler.embedded.openapi.protobuf import MEDIA_TYPE, encode_document
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.status import ApiStatusError, method_not_allowed, no_such_path, success
 from pyscheduler.embedded.verbs.delete import delete_options
 from pyscheduler.embedded.verbs.read import list_options
 
 log = logging.getLogger("pyscheduler.embedded")
+_STATUS_PARTS = frozenset({"status", "approval"})
+"""Subresources that write the status of an object."""
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -41,7 +44,7 @@ class Router:
     def __init__(self, api: Api, host: str, address: Callable[[], str], token: str) -> None:
         """Route for the server listening on `host`; `token` is that of its own user, for token reviews."""
         self._api, self._host, self._address = api, host, address
-        self._subresources = SubresourceHandlers(api, Reviews(token))
+        self._subresources = SubresourceHandlers(api, token)
         self.watches = WatchHandler(api.state)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -68,8 +71,12 @@ class Router:
         resource = self._api.resource(target.plural, target.group, target.version)
         if bool(target.namespace) and not resource.namespaced:
             raise no_such_path()
-        if target.subresource and not (target.subresource == "status" and resource.has_status):
+        if target.subresource in _STATUS_PARTS & resource.subresources:
+            return await self._object(request, resource, target)
+        if target.subresource:
             return await self._subresources.subresource(request, resource, target)
+        if request.method != "GET" and "create" not in resource.verbs:
+            raise method_not_allowed()
         if target.name:
             return await self._object(request, resource, target)
         return await self._collection(request, resource, target)
@@ -93,10 +100,18 @@ class Router:
         if path == "/apis":
             return respond.document(discovery.group_list(registry))
         if path == "/openapi/v3":
-            return respond.document(openapi.index(registry))
+            return respond.document(v3.index(registry))
+        if path == "/openapi/v2":
+            return self._openapi_v2(request)
         if not path:
-            return respond.document({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
+            return respond.document({"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]})
         return self._group_document(parts)
+
+    def _openapi_v2(self, request: web.BaseRequest) -> web.Response:
+        document = v2.document(self._api.state.registry)
+        if "protobuf" not in request.headers.get("Accept", ""):
+            return respond.document(document)
+        return web.Response(body=encode_document(document), content_type=MEDIA_TYPE)
 
     def _group_document(self, parts: list[str]) -> web.Response:
         registry = self._api.state.registry
@@ -109,15 +124,15 @@ class Router:
             case ["apis", group, version]:
                 found = discovery.resource_list(registry, group, version)
             case ["openapi", "v3", "api", version]:
-                found = openapi.document(registry, "", version)
+                found = v3.document(registry, "", version)
             case ["openapi", "v3", "apis", group, version]:
-                found = openapi.document(registry, group, version)
+                found = v3.document(registry, group, version)
         if found is None:
             raise no_such_path()
         return respond.document(found)
 
     async def _object(self, request: web.BaseRequest, resource: Resource, target: Target) -> web.StreamResponse:
-        where = (target.namespace, target.name, target.subresource)
+        where = (target.namespace, target.name, "status" if target.subresource else "")
         if request.method == "GET":
             version = self._api.get(resource, target.namespace, target.name)
             view = view_of(request.headers.get("Accept", ""))

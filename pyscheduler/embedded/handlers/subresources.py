@@ -11,6 +11,7 @@ from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.handlers import respond
 from pyscheduler.embedded.handlers.request import Target, is_dry_run, read_body, write_options
 from pyscheduler.embedded.handlers.reviews import Reviews
+from pyscheduler.embedded.handlers.tokens import ServiceAccountTokens
 from pyscheduler.embedded.objects import dig
 from pyscheduler.embedded.patch.merge import merge_patch
 from pyscheduler.embedded.resources import Resource
@@ -31,8 +32,10 @@ _SUCCESS = msgspec.json.encode(success())
 class SubresourceHandlers:
     """Subresources other than status, and virtual resources."""
 
-    def __init__(self, api: Api, reviews: Reviews) -> None:
-        self._api, self._reviews = api, reviews
+    def __init__(self, api: Api, token: str) -> None:
+        """Handle the subresources of `api`; `token` is that of the server's own user."""
+        self._api, self._tokens = api, ServiceAccountTokens(api.state.now)
+        self._reviews = Reviews(token, self._tokens)
 
     async def virtual(self, request: web.BaseRequest, target: Target) -> web.Response | None:
         """Handle POST of a review or a binding; None if the target is neither."""
@@ -65,6 +68,9 @@ class SubresourceHandlers:
         body = await read_body(request)
         if name == "binding":
             return self._bind(target.namespace, target.name, body, request)
+        if name == "token":
+            account = self._api.get(resource, target.namespace, target.name).object
+            return respond.document(self._tokens.request(account, body if isinstance(body, dict) else {}), 201)
         self._api.evict(target.namespace, target.name, body)
         return respond.document(success(), 201)
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.patch.fieldset import Path, element, owned_leaves, shown
 from pyscheduler.embedded.patch.managed import APPLY, FieldManagers, owners_of_live
-from pyscheduler.embedded.schema.nodes import ListOf, MapOf, Node, Struct, child
+from pyscheduler.embedded.schema.nodes import ListOf, Node, child, is_granular
 from pyscheduler.embedded.status import ApiStatusError
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -85,7 +85,7 @@ def _conflict(conflicts: list[tuple[tuple[str, str], Path]]) -> ApiStatusError:
 
 
 def _merged(live: Any, config: Any, node: Node) -> Any:
-    if isinstance(node, Struct | MapOf) and isinstance(live, Mapping) and isinstance(config, Mapping):
+    if is_granular(node) and isinstance(live, Mapping) and isinstance(config, Mapping):
         result = dict(live)
         for name, value in config.items():
             result[name] = _merged(live[name], value, child(node, name)) if name in live else value

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pyscheduler.embedded.objects import Json
-from pyscheduler.embedded.schema.nodes import ListOf, MapOf, Node, Struct, child
+from pyscheduler.embedded.schema.nodes import ListOf, Node, child, is_granular
 
 Path = tuple[str, ...]
 PRESENT = object()
@@ -46,7 +46,7 @@ def owned_leaves(obj: Mapping[str, Any], node: Node, *, status: bool = False) ->
 
 def leaves(value: Any, node: Node, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Yield the path and value of every leaf: scalars, atomic parts, list items, empty objects."""
-    if isinstance(node, Struct | MapOf) and isinstance(value, Mapping) and (value or not path):
+    if is_granular(node) and isinstance(value, Mapping) and (value or not path):
         for name, item in value.items():
             yield from leaves(item, child(node, name), (*path, f"f:{name}"))
     elif isinstance(node, ListOf) and isinstance(value, list) and value and (node.keys or node.is_set):

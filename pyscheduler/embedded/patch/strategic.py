@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyscheduler.embedded.objects import Json
-from pyscheduler.embedded.schema.nodes import Anything, ListOf, Node, child
+from pyscheduler.embedded.schema.nodes import ListOf, Node, Struct, child
 from pyscheduler.embedded.status import bad_request
 
 _DIRECTIVE = "$patch"
@@ -50,7 +50,7 @@ def _merge_member(result: Json, name: str, value: Any, below: Node) -> None:
     if value is None:
         result.pop(name, None)
     elif isinstance(value, Mapping):
-        replaced = isinstance(below, Anything) and below.patch_replaces
+        replaced = isinstance(below, Struct) and below.patch_replaces
         if value.get(_DIRECTIVE) == "delete":
             result.pop(name, None)
         else:

@@ -1,75 +1,68 @@
-"""Schemas of the built-in kinds, read from the OpenAPI models of the Kubernetes client package.
+"""Schemas of the built-in kinds, from the definitions that Kubernetes publishes.
 
-The models contain every field and type of Kubernetes' API, so nothing is written down twice. They are imported on first
-use: a server that serves only reads does not pay for them. `typed` checks types at C speed on every write; `tree` is
-the schema for patches and field ownership.
+`typed` checks types at C speed on every write; `tree` is the schema for patches and field ownership, with the merge
+keys of lists.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from pyscheduler.embedded.schema.lists import (
-    ATOMIC_MAPS,
-    KEY_DEFAULTS,
-    LISTS,
-    PATCH_REPLACES,
-    QUANTITY_FIELDS,
-    QUANTITY_SCALARS,
-    Merge,
-)
 from pyscheduler.embedded.schema.nodes import ANYTHING, Anything, ListOf, MapOf, Node, Struct
+from pyscheduler.embedded.schema.published import Schema, definition, reference
 
-_SCALARS = {"str": "string", "int": "integer", "bool": "boolean", "float": "number", "datetime": "string"}
-_PYTHON: dict[str, Any] = {"str": str, "int": int, "bool": bool, "float": float, "datetime": str}
-_GENERIC = re.compile(r"(list|dict)[\[(](?:str, )?(.*)[\])]\Z")
-
-
-@cache
-def _model(name: str) -> Any:
-    """Return the model class, None if the installed package has no such kind."""
-    from kubernetes_asyncio.client import models
-
-    return getattr(models, name, None)
-
-
-def _members(name: str) -> dict[str, tuple[str, str]]:
-    """Return (attribute, type) by JSON name."""
-    model = _model(name)
-    types: dict[str, str] = model.openapi_types
-    return {json_name: (attribute, types[attribute]) for attribute, json_name in model.attribute_map.items()}
+_PYTHON: dict[str, Any] = {"string": str, "integer": int, "boolean": bool, "number": float}
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
 
 @cache
 def tree(name: str) -> Node:
-    """Return the schema of the model `name`, ANYTHING if there is no such model."""
-    if not name or _model(name) is None:
-        return ANYTHING
-
-    def fields() -> dict[str, Node]:
-        return {field: _node(name, field, text) for field, (_, text) in _members(name).items()}
-
-    return Struct(name, fields)
+    """Return the schema of the definition `name`, ANYTHING for the name ""."""
+    return _node(definition(name), name) if name else ANYTHING
 
 
-def _node(owner: str, field: str, text: str) -> Node:
-    if text in _SCALARS:
-        return Anything(_SCALARS[text])
-    if (owner, field) in PATCH_REPLACES:
-        return Anything(patch_replaces=True)
-    generic = _GENERIC.match(text)
-    if generic is None:
-        return ANYTHING if (text, "") in ATOMIC_MAPS or text == "object" else tree(text)
-    container, inner = generic.groups()
-    if container == "dict":
-        return ANYTHING if (owner, field) in ATOMIC_MAPS else MapOf(_node(owner, "", inner))
-    merge = LISTS.get(owner, {}).get(field, Merge())
-    patch_key = merge.patch_key if merge.patch_key is not None else next(iter(merge.keys), "")
-    return ListOf(_node(owner, "", inner), merge.keys, merge.is_set, patch_key, merge.patch_set, KEY_DEFAULTS)
+def _node(schema: Schema, name: str = "") -> Node:
+    referred = reference(schema)
+    if referred:
+        return _referred(tree(referred), schema)
+    if "properties" in schema:
+        return Struct(
+            name,
+            lambda: {field: _node(part) for field, part in schema["properties"].items()},
+            atomic=_is_atomic(schema),
+        )
+    kind = schema.get("type", "object")
+    if kind == "array":
+        return _list(schema)
+    if kind == "object" and "additionalProperties" in schema and not _is_atomic(schema):
+        return MapOf(_node(schema["additionalProperties"]))
+    return Anything("string" if "oneOf" in schema else kind)
+
+
+def _is_atomic(schema: Schema) -> bool:
+    return schema.get("x-kubernetes-map-type") == "atomic"
+
+
+def _referred(found: Node, schema: Schema) -> Node:
+    """Return a definition as the field that refers to it declares its merging."""
+    replaces = schema.get("x-kubernetes-patch-strategy") == "replace"
+    if isinstance(found, Struct) and (replaces or _is_atomic(schema)):
+        return Struct(found.name, lambda: found.fields, atomic=True, patch_replaces=replaces)
+    return found
+
+
+def _list(schema: Schema) -> ListOf:
+    kind = schema.get("x-kubernetes-list-type")
+    merges = "merge" in schema.get("x-kubernetes-patch-strategy", "").split(",")
+    patch_key = schema.get("x-kubernetes-patch-merge-key", "") if merges else ""
+    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ()) if kind == "map" else ()
+    item = reference(schema["items"])
+    fields = definition(item).get("properties", {}) if keys and item else {}
+    defaults = {key: fields[key]["default"] for key in keys if fields.get(key, {}).get("default")}
+    return ListOf(_node(schema["items"]), keys, kind == "set", patch_key, merges and not patch_key, defaults)
 
 
 _building: set[str] = set()
@@ -77,27 +70,29 @@ _building: set[str] = set()
 
 @cache
 def typed(name: str) -> Any:
-    """Return a msgspec type that rejects wrong types and accepts unknown fields; `Any` without a model."""
-    if not name or _model(name) is None or name in _building:
+    """Return a msgspec type that rejects wrong types and accepts unknown fields; `Any` for the name ""."""
+    if not name or name in _building:
         return Any  # a recursive schema (JSONSchemaProps) is not checked further
+    schema = definition(name)
+    if "properties" not in schema:
+        return _python(schema)
     _building.add(name)
-    members = _members(name)
-    fields = [(attribute, _python(name, field, text) | None, None) for field, (attribute, text) in members.items()]
-    struct = msgspec.defstruct(name, fields, rename={attribute: field for field, (attribute, _) in members.items()})
+    names = {f"field_{number}": field for number, field in enumerate(schema["properties"])}  # not all are identifiers
+    fields = [(attribute, _python(schema["properties"][field]) | None, None) for attribute, field in names.items()]
+    struct = msgspec.defstruct(name.rpartition(".")[2], fields, rename=names)
     _building.discard(name)
     return struct
 
 
-def _python(owner: str, field: str, text: str) -> Any:
-    if (owner, field) in QUANTITY_SCALARS:
-        return str | int | float
-    if text in _PYTHON:
-        return _PYTHON[text]
-    generic = _GENERIC.match(text)
-    if generic is None:
-        return Any if text == "object" else typed(text)
-    container, inner = generic.groups()
-    if container == "dict":
-        values = str | int | float if field in QUANTITY_FIELDS and inner == "str" else _python(owner, "", inner)
-        return dict[str, values | None]  # type: ignore[valid-type]
-    return list[_python(owner, "", inner)]  # type: ignore[misc]
+def _python(schema: Schema) -> Any:
+    referred = reference(schema)
+    if referred:
+        return str | int | float if referred == _QUANTITY else typed(referred)
+    kind = schema.get("type", "")
+    if kind == "array":
+        return list[_python(schema["items"])]  # type: ignore[misc]
+    if kind == "object" and "additionalProperties" in schema:
+        return dict[str, _python(schema["additionalProperties"]) | None]  # type: ignore[misc]
+    if schema.get("format") == "int-or-string":
+        return int | str
+    return _PYTHON.get(kind, Any)

@@ -15,8 +15,6 @@ class Anything:
     """A value that is not inspected: scalars, and parts without a schema. It is owned and replaced as a whole."""
 
     type: str = "object"
-    patch_replaces: bool = False
-    """True if a strategic merge patch replaces an object here instead of merging into it."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,21 @@ class ListOf:
 class Struct:
     """An object with named fields. The fields are created on first use, since schemas may be recursive."""
 
-    def __init__(self, name: str, fields: Callable[[], Mapping[str, Node]], *, open_ended: bool = False) -> None:
-        self.name, self.open_ended = name, open_ended
+    def __init__(
+        self,
+        name: str,
+        fields: Callable[[], Mapping[str, Node]],
+        *,
+        open_ended: bool = False,
+        atomic: bool = False,
+        patch_replaces: bool = False,
+    ) -> None:
+        """Return an object schema.
+
+        An `atomic` object is owned and applied as a whole; with `patch_replaces` a strategic merge patch replaces it
+        too. An `open_ended` one may have other fields.
+        """
+        self.name, self.open_ended, self.atomic, self.patch_replaces = name, open_ended, atomic, patch_replaces
         self._make = fields
         self._fields: Mapping[str, Node] | None = None
 
@@ -59,6 +70,11 @@ class Struct:
 
 Node = Anything | MapOf | ListOf | Struct
 ANYTHING = Anything()
+
+
+def is_granular(node: Node) -> bool:
+    """Return True if the members of an object are owned and applied one by one."""
+    return isinstance(node, MapOf) or (isinstance(node, Struct) and not node.atomic)
 
 
 def child(node: Node | None, name: str) -> Node:

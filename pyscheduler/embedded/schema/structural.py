@@ -16,6 +16,7 @@ from pyscheduler.embedded.status import Cause, invalid_value, unsupported, wrong
 Schema = Mapping[str, Any]
 ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 """Fields of every object, which have a schema of their own."""
+RULES = "x-kubernetes-validations"
 LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf")
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
@@ -39,6 +40,19 @@ def _values(schema: Schema) -> Schema | None:
     """Return the schema of a map's values; {} if anything is valid, None if the schema is no map."""
     extra = schema.get("additionalProperties")
     return {} if extra is True else extra or None
+
+
+def rules_of(schema: Schema) -> list[Mapping[str, Any]]:
+    """Return the rules of one schema in CEL."""
+    found = schema.get(RULES)
+    return [rule for rule in found if isinstance(rule, dict)] if isinstance(found, list) else []
+
+
+def has_rules(schema: Any) -> bool:
+    """Return True if a schema or one below it has rules in CEL."""
+    if isinstance(schema, dict):
+        return bool(rules_of(schema)) or any(map(has_rules, schema.values()))
+    return isinstance(schema, list) and any(map(has_rules, schema))
 
 
 def schema_errors(schema: Any, path: str) -> Iterator[Cause]:

@@ -12,24 +12,27 @@ from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.schema.models import tree, typed
 from pyscheduler.embedded.schema.nodes import Node
+from pyscheduler.embedded.schema.published import OBJECT_META, definition_name
 from pyscheduler.embedded.status import ApiStatusError, bad_request
 
 _WHERE = re.compile(r"(?P<what>.*?) - at `\$(?P<path>.*)`\Z", re.DOTALL)
 
 
 def schema_of(resource: Resource) -> Node:
-    """Return the schema tree of a resource: its own, or that of its OpenAPI model."""
-    return resource.schema if resource.schema is not None else tree(resource.model)
+    """Return the schema tree of a resource: its own, or the published one of its kind."""
+    if resource.schema is not None:
+        return resource.schema
+    return tree(definition_name(resource.group, resource.version, resource.kind))
 
 
 @cache
 def _metadata_only() -> Any:
-    return msgspec.defstruct("MetadataOnly", [("metadata", typed("V1ObjectMeta") | None, None)])
+    return msgspec.defstruct("MetadataOnly", [("metadata", typed(OBJECT_META) | None, None)])
 
 
 def check_types(resource: Resource, obj: Json) -> None:
     """Raise ApiStatusError 400 with the path if `obj` has a value of the wrong type."""
-    wanted = typed(resource.model) if resource.model and not resource.custom else Any
+    wanted = Any if resource.custom else typed(definition_name(resource.group, resource.version, resource.kind))
     try:
         msgspec.convert(obj, type=_metadata_only() if wanted is Any else wanted)
     except msgspec.ValidationError as error:

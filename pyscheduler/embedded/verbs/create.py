@@ -32,6 +32,7 @@ def create(state: ServerState, resource: Resource, namespace: str, body: Any, op
     prepare(state, resource, obj)
     if state.store.get(resource.bucket, key_of(obj)) is not None:
         raise already_exists(resource.plural, resource.group, obj["metadata"]["name"])
+    state.quotas.admit(resource, obj)
     if options.dry_run:
         return Version(key_of(obj), obj, 0)
     return state.store.put(resource.bucket, key_of(obj), obj)

@@ -13,20 +13,29 @@ from pyscheduler.embedded.verbs.patch import fresh
 from pyscheduler.embedded.verbs.update import find, replace
 
 
-def scale_of(version: Version) -> Json:
+def scale_of(resource: Resource, version: Version) -> Json:
     """Return the autoscaling/v1 Scale of a workload."""
     obj = version.object
     meta = {
         name: obj["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     }
-    selector = dig(obj, "spec", "selector") or {}
+    paths = resource.scale
+    status = {"replicas": _at(obj, paths.status_replicas) or 0}
+    if resource.custom:
+        status |= {"selector": _at(obj, paths.selector)} if paths.selector and _at(obj, paths.selector) else {}
+    else:
+        status["selector"] = selector_text(dig(obj, "spec", "selector"))
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": meta,
-        "spec": {"replicas": dig(obj, "spec", "replicas") or 0},
-        "status": {"replicas": dig(obj, "status", "replicas") or 0, "selector": selector_text(selector)},
+        "spec": {"replicas": _at(obj, paths.replicas) or 0},
+        "status": status,
     }
+
+
+def _at(obj: Json, path: str) -> Any:
+    return dig(obj, *path.split("."))
 
 
 def selector_text(selector: Json | None) -> str:
@@ -45,7 +54,7 @@ def selector_text(selector: Json | None) -> str:
 def update_scale(
     state: ServerState, resource: Resource, where: tuple[str, str], scale: Any, options: WriteOptions
 ) -> Version:
-    """Set spec.replicas of the workload at `where` (namespace, name). ApiError if `scale` is invalid."""
+    """Set the replicas of the workload at `where` (namespace, name). ApiError if `scale` is invalid."""
     old = find(state, resource, *where)
     replicas = dig(scale, "spec", "replicas")
     if replicas is None:
@@ -59,5 +68,10 @@ def update_scale(
     if revision and revision != old.object["metadata"]["resourceVersion"]:
         why = "the object has been modified; please apply your changes to the latest version and try again"
         raise conflict(resource.plural, resource.group, where[1], why)
-    changed = fresh({**old.object, "spec": {**old.object["spec"], "replicas": replicas}})
+    changed = fresh(old.object)
+    *parents, last = resource.scale.replicas.split(".")
+    owner = changed
+    for name in parents:
+        owner = owner.setdefault(name, {})
+    owner[last] = replicas
     return replace(state, resource, old, changed, ("", options))

@@ -116,7 +116,8 @@ def _admit(state: ServerState, resource: Resource, obj: Json, old: Json, subreso
     rules = state.registry.stored_in(resource.bucket).rules
     if subresource == "status":
         rules.on_status(obj, state.store)
-        return rules.check(obj) if resource.custom else rules.check_status_change(obj, old)
+        return (rules.check(obj) if resource.custom else []) or rules.check_status_change(obj, old)
+    rules.on_update(obj, old, state.store)
     rules.default(obj, state.store)
     causes = check_meta(resource, obj) + check_meta_change(obj, old)
     return causes or rules.check(obj) or rules.check_change(obj, old)

@@ -38,10 +38,10 @@ def decode_object(raw: bytes) -> Json:
 
 
 def _by_number(raw: bytes) -> dict[int, Any]:
-    return dict(_fields(raw))
+    return dict(read_fields(raw))
 
 
-def _fields(raw: bytes) -> Iterator[tuple[int, Any]]:
+def read_fields(raw: bytes) -> Iterator[tuple[int, Any]]:
     """Yield the fields of a message: ints for numbers, bytes for everything else."""
     position, end = 0, len(raw)
     while position < end:
@@ -81,7 +81,7 @@ def _varint(raw: bytes, position: int) -> tuple[int, int]:
 
 def _message(raw: bytes, name: str) -> Json:
     fields, result = messages()[name], Json()
-    for number, value in _fields(raw):
+    for number, value in read_fields(raw):
         field = fields.get(number)
         if field is None:
             continue
@@ -136,7 +136,7 @@ def _signed(value: int) -> int:
 
 def _special(raw: bytes, kind: str) -> Any:
     if kind == "e":
-        return [item.decode() for _, item in _fields(raw)]
+        return [item.decode() for _, item in read_fields(raw)]
     parts = _by_number(raw)
     if kind == "q":
         return parts.get(1, b"").decode()

@@ -60,21 +60,25 @@ batch.PodFailurePolicyOnExitCodesRequirement 1=containerName:S 2=operator:s 3=va
 batch.PodFailurePolicyOnPodConditionsPattern 1=type:s 2=status:s
 batch.SuccessPolicy 1=rules:[m:batch.SuccessPolicyRule
 batch.SuccessPolicyRule 1=succeededIndexes:S 2=succeededCount:I
-batch.JobSchedulingConfiguration 1=schedulingPolicy:M:scheduling.WorkloadPodGroupSchedulingPolicy
-  2=schedulingConstraints:M:scheduling.WorkloadPodGroupSchedulingConstraints
-  3=disruptionMode:M:scheduling.WorkloadPodGroupDisruptionMode
-  4=resourceClaims:[m:scheduling.WorkloadPodGroupResourceClaim
-scheduling.WorkloadPodGroupSchedulingPolicy 1=basic:M:scheduling.WorkloadPodGroupBasicSchedulingPolicy
-  2=gang:M:scheduling.WorkloadPodGroupGangSchedulingPolicy
-scheduling.WorkloadPodGroupBasicSchedulingPolicy
-scheduling.WorkloadPodGroupGangSchedulingPolicy 1=minCount:I
-scheduling.WorkloadPodGroupSchedulingConstraints 1=topology:[m:scheduling.TopologyConstraint
-scheduling.TopologyConstraint 1=key:s
-scheduling.WorkloadPodGroupDisruptionMode 1=single:M:scheduling.WorkloadPodGroupSingleDisruptionMode
-  2=all:M:scheduling.WorkloadPodGroupAllDisruptionMode
-scheduling.WorkloadPodGroupSingleDisruptionMode
-scheduling.WorkloadPodGroupAllDisruptionMode
-scheduling.WorkloadPodGroupResourceClaim 1=name:s 2=resourceClaimName:S 3=resourceClaimTemplateName:S
+batch.JobSchedulingConfiguration 1=schedulingPolicy:M:scheduling.v1alpha3.WorkloadPodGroupSchedulingPolicy
+  2=schedulingConstraints:M:scheduling.v1alpha3.WorkloadPodGroupSchedulingConstraints
+  3=disruptionMode:M:scheduling.v1alpha3.WorkloadPodGroupDisruptionMode
+  4=resourceClaims:[m:scheduling.v1alpha3.WorkloadPodGroupResourceClaim
+scheduling.v1alpha3.WorkloadPodGroupSchedulingPolicy
+  1=basic:M:scheduling.v1alpha3.WorkloadPodGroupBasicSchedulingPolicy
+  2=gang:M:scheduling.v1alpha3.WorkloadPodGroupGangSchedulingPolicy
+scheduling.v1alpha3.WorkloadPodGroupBasicSchedulingPolicy
+scheduling.v1alpha3.WorkloadPodGroupGangSchedulingPolicy 1=minCount:I
+scheduling.v1alpha3.WorkloadPodGroupSchedulingConstraints
+  1=topology:[m:scheduling.v1alpha3.TopologyConstraint
+scheduling.v1alpha3.TopologyConstraint 1=key:s
+scheduling.v1alpha3.WorkloadPodGroupDisruptionMode
+  1=single:M:scheduling.v1alpha3.WorkloadPodGroupSingleDisruptionMode
+  2=all:M:scheduling.v1alpha3.WorkloadPodGroupAllDisruptionMode
+scheduling.v1alpha3.WorkloadPodGroupSingleDisruptionMode
+scheduling.v1alpha3.WorkloadPodGroupAllDisruptionMode
+scheduling.v1alpha3.WorkloadPodGroupResourceClaim 1=name:s 2=resourceClaimName:S
+  3=resourceClaimTemplateName:S
 batch.JobStatus 1=conditions:[m:batch.JobCondition 2=startTime:T 3=completionTime:T 4=active:i 5=succeeded:i
   6=failed:i 7=completedIndexes:s 8=uncountedTerminatedPods:M:batch.UncountedTerminatedPods 9=ready:I
   10=failedIndexes:S 11=terminating:I
@@ -106,6 +110,214 @@ events.EventSeries 1=count:i 2=lastObservedTime:t
 autoscaling.Scale 1=metadata:m:ObjectMeta 2=spec:m:autoscaling.ScaleSpec 3=status:m:autoscaling.ScaleStatus
 autoscaling.ScaleSpec 1=replicas:i
 autoscaling.ScaleStatus 1=replicas:i 2=selector:s
+autoscaling.HorizontalPodAutoscaler 1=metadata:m:ObjectMeta 2=spec:m:autoscaling.HorizontalPodAutoscalerSpec
+  3=status:m:autoscaling.HorizontalPodAutoscalerStatus
+autoscaling.HorizontalPodAutoscalerSpec 1=scaleTargetRef:m:autoscaling.CrossVersionObjectReference
+  2=minReplicas:I 3=maxReplicas:i 4=targetCPUUtilizationPercentage:I
+autoscaling.CrossVersionObjectReference 1=kind:s 2=name:s 3=apiVersion:s
+autoscaling.HorizontalPodAutoscalerStatus 1=observedGeneration:I 2=lastScaleTime:T 3=currentReplicas:i
+  4=desiredReplicas:i 5=currentCPUUtilizationPercentage:I
+autoscaling.v2.HorizontalPodAutoscaler 1=metadata:m:ObjectMeta
+  2=spec:m:autoscaling.v2.HorizontalPodAutoscalerSpec
+  3=status:m:autoscaling.v2.HorizontalPodAutoscalerStatus
+autoscaling.v2.HorizontalPodAutoscalerSpec 1=scaleTargetRef:m:autoscaling.v2.CrossVersionObjectReference
+  2=minReplicas:I 3=maxReplicas:i 4=metrics:[m:autoscaling.v2.MetricSpec
+  5=behavior:M:autoscaling.v2.HorizontalPodAutoscalerBehavior
+autoscaling.v2.CrossVersionObjectReference 1=kind:s 2=name:s 3=apiVersion:s
+autoscaling.v2.MetricSpec 1=type:s 2=object:M:autoscaling.v2.ObjectMetricSource
+  3=pods:M:autoscaling.v2.PodsMetricSource 4=resource:M:autoscaling.v2.ResourceMetricSource
+  5=external:M:autoscaling.v2.ExternalMetricSource
+  7=containerResource:M:autoscaling.v2.ContainerResourceMetricSource
+autoscaling.v2.ObjectMetricSource 1=describedObject:m:autoscaling.v2.CrossVersionObjectReference
+  2=target:m:autoscaling.v2.MetricTarget 3=metric:m:autoscaling.v2.MetricIdentifier
+autoscaling.v2.MetricTarget 1=type:s 2=value:Q 3=averageValue:Q 4=averageUtilization:I
+autoscaling.v2.MetricIdentifier 1=name:s 2=selector:M:LabelSelector
+autoscaling.v2.PodsMetricSource 1=metric:m:autoscaling.v2.MetricIdentifier
+  2=target:m:autoscaling.v2.MetricTarget
+autoscaling.v2.ResourceMetricSource 1=name:s 2=target:m:autoscaling.v2.MetricTarget
+autoscaling.v2.ContainerResourceMetricSource 1=name:s 2=target:m:autoscaling.v2.MetricTarget 3=container:s
+autoscaling.v2.ExternalMetricSource 1=metric:m:autoscaling.v2.MetricIdentifier
+  2=target:m:autoscaling.v2.MetricTarget
+autoscaling.v2.HorizontalPodAutoscalerBehavior 1=scaleUp:M:autoscaling.v2.HPAScalingRules
+  2=scaleDown:M:autoscaling.v2.HPAScalingRules
+autoscaling.v2.HPAScalingRules 1=selectPolicy:S 2=policies:[m:autoscaling.v2.HPAScalingPolicy
+  3=stabilizationWindowSeconds:I 4=tolerance:Q
+autoscaling.v2.HPAScalingPolicy 1=type:s 2=value:i 3=periodSeconds:i
+autoscaling.v2.HorizontalPodAutoscalerStatus 1=observedGeneration:I 2=lastScaleTime:T 3=currentReplicas:i
+  4=desiredReplicas:i 5=currentMetrics:[m:autoscaling.v2.MetricStatus
+  6=conditions:[m:autoscaling.v2.HorizontalPodAutoscalerCondition
+autoscaling.v2.MetricStatus 1=type:s 2=object:M:autoscaling.v2.ObjectMetricStatus
+  3=pods:M:autoscaling.v2.PodsMetricStatus 4=resource:M:autoscaling.v2.ResourceMetricStatus
+  5=external:M:autoscaling.v2.ExternalMetricStatus
+  7=containerResource:M:autoscaling.v2.ContainerResourceMetricStatus
+autoscaling.v2.ObjectMetricStatus 1=metric:m:autoscaling.v2.MetricIdentifier
+  2=current:m:autoscaling.v2.MetricValueStatus
+  3=describedObject:m:autoscaling.v2.CrossVersionObjectReference
+autoscaling.v2.MetricValueStatus 1=value:Q 2=averageValue:Q 3=averageUtilization:I
+autoscaling.v2.PodsMetricStatus 1=metric:m:autoscaling.v2.MetricIdentifier
+  2=current:m:autoscaling.v2.MetricValueStatus
+autoscaling.v2.ResourceMetricStatus 1=name:s 2=current:m:autoscaling.v2.MetricValueStatus
+autoscaling.v2.ContainerResourceMetricStatus 1=name:s 2=current:m:autoscaling.v2.MetricValueStatus
+  3=container:s
+autoscaling.v2.ExternalMetricStatus 1=metric:m:autoscaling.v2.MetricIdentifier
+  2=current:m:autoscaling.v2.MetricValueStatus
+autoscaling.v2.HorizontalPodAutoscalerCondition 1=type:s 2=status:s 3=lastTransitionTime:t 4=reason:s
+  5=message:s 6=observedGeneration:I
+networking.NetworkPolicy 1=metadata:m:ObjectMeta 2=spec:m:networking.NetworkPolicySpec
+networking.NetworkPolicySpec 1=podSelector:m:LabelSelector 2=ingress:[m:networking.NetworkPolicyIngressRule
+  3=egress:[m:networking.NetworkPolicyEgressRule 4=policyTypes:[s
+networking.NetworkPolicyIngressRule 1=ports:[m:networking.NetworkPolicyPort
+  2=from:[m:networking.NetworkPolicyPeer
+networking.NetworkPolicyPort 1=protocol:S 2=port:X 3=endPort:I
+networking.NetworkPolicyPeer 1=podSelector:M:LabelSelector 2=namespaceSelector:M:LabelSelector
+  3=ipBlock:M:networking.IPBlock
+networking.IPBlock 1=cidr:s 2=except:[s
+networking.NetworkPolicyEgressRule 1=ports:[m:networking.NetworkPolicyPort
+  2=to:[m:networking.NetworkPolicyPeer
+networking.Ingress 1=metadata:m:ObjectMeta 2=spec:m:networking.IngressSpec
+  3=status:m:networking.IngressStatus
+networking.IngressSpec 1=defaultBackend:M:networking.IngressBackend 2=tls:[m:networking.IngressTLS
+  3=rules:[m:networking.IngressRule 4=ingressClassName:S
+networking.IngressBackend 3=resource:M:TypedLocalObjectReference
+  4=service:M:networking.IngressServiceBackend
+networking.IngressServiceBackend 1=name:s 2=port:m:networking.ServiceBackendPort
+networking.ServiceBackendPort 1=name:s 2=number:i
+networking.IngressTLS 1=hosts:[s 2=secretName:s
+networking.IngressRule 1=host:s 2=:m:networking.IngressRuleValue
+networking.IngressRuleValue 1=http:M:networking.HTTPIngressRuleValue
+networking.HTTPIngressRuleValue 1=paths:[m:networking.HTTPIngressPath
+networking.HTTPIngressPath 1=path:s 2=backend:m:networking.IngressBackend 3=pathType:S
+networking.IngressStatus 1=loadBalancer:m:networking.IngressLoadBalancerStatus
+networking.IngressLoadBalancerStatus 1=ingress:[m:networking.IngressLoadBalancerIngress
+networking.IngressLoadBalancerIngress 1=ip:s 2=hostname:s 4=ports:[m:networking.IngressPortStatus
+networking.IngressPortStatus 1=port:i 2=protocol:s 3=error:S
+networking.IngressClass 1=metadata:m:ObjectMeta 2=spec:m:networking.IngressClassSpec
+networking.IngressClassSpec 1=controller:s 2=parameters:M:networking.IngressClassParametersReference
+networking.IngressClassParametersReference 1=aPIGroup:S 2=kind:s 3=name:s 4=scope:S 5=namespace:S
+networking.IPAddress 1=metadata:m:ObjectMeta 2=spec:m:networking.IPAddressSpec
+networking.IPAddressSpec 1=parentRef:M:networking.ParentReference
+networking.ParentReference 1=group:s 2=resource:s 3=namespace:s 4=name:s
+networking.ServiceCIDR 1=metadata:m:ObjectMeta 2=spec:m:networking.ServiceCIDRSpec
+  3=status:m:networking.ServiceCIDRStatus
+networking.ServiceCIDRSpec 1=cidrs:[s
+networking.ServiceCIDRStatus 1=conditions:[m:Condition
+discovery.EndpointSlice 1=metadata:m:ObjectMeta 2=endpoints:[m:discovery.Endpoint
+  3=ports:[m:discovery.EndpointPort 4=addressType:s
+discovery.Endpoint 1=addresses:[s 2=conditions:m:discovery.EndpointConditions 3=hostname:S
+  4=targetRef:M:ObjectReference 5=deprecatedTopology:{s 6=nodeName:S 7=zone:S
+  8=hints:M:discovery.EndpointHints
+discovery.EndpointConditions 1=ready:B 2=serving:B 3=terminating:B
+discovery.EndpointHints 1=forZones:[m:discovery.ForZone 2=forNodes:[m:discovery.ForNode
+discovery.ForZone 1=name:s
+discovery.ForNode 1=name:s
+discovery.EndpointPort 1=name:S 2=protocol:S 3=port:I 4=appProtocol:S
+node.RuntimeClass 1=metadata:m:ObjectMeta 2=handler:s 3=overhead:M:node.Overhead
+  4=scheduling:M:node.Scheduling
+node.Overhead 1=podFixed:{q
+node.Scheduling 1=nodeSelector:{s 2=tolerations:[m:Toleration
+certificates.CertificateSigningRequest 1=metadata:m:ObjectMeta
+  2=spec:m:certificates.CertificateSigningRequestSpec
+  3=status:m:certificates.CertificateSigningRequestStatus
+certificates.CertificateSigningRequestSpec 1=request:y 2=username:s 3=uid:s 4=groups:[s 5=usages:[s
+  6=extra:{m:certificates.ExtraValue 7=signerName:s 8=expirationSeconds:I
+certificates.ExtraValue 1=items:[s
+certificates.CertificateSigningRequestStatus 1=conditions:[m:certificates.CertificateSigningRequestCondition
+  2=certificate:y
+certificates.CertificateSigningRequestCondition 1=type:s 2=reason:s 3=message:s 4=lastUpdateTime:t
+  5=lastTransitionTime:t 6=status:s
+certificates.ClusterTrustBundle 1=metadata:m:ObjectMeta 2=spec:m:certificates.ClusterTrustBundleSpec
+certificates.ClusterTrustBundleSpec 1=signerName:s 2=trustBundle:s
+flowcontrol.FlowSchema 1=metadata:m:ObjectMeta 2=spec:m:flowcontrol.FlowSchemaSpec
+  3=status:m:flowcontrol.FlowSchemaStatus
+flowcontrol.FlowSchemaSpec 1=priorityLevelConfiguration:m:flowcontrol.PriorityLevelConfigurationReference
+  2=matchingPrecedence:i 3=distinguisherMethod:M:flowcontrol.FlowDistinguisherMethod
+  4=rules:[m:flowcontrol.PolicyRulesWithSubjects
+flowcontrol.PriorityLevelConfigurationReference 1=name:s
+flowcontrol.FlowDistinguisherMethod 1=type:s
+flowcontrol.PolicyRulesWithSubjects 1=subjects:[m:flowcontrol.Subject
+  2=resourceRules:[m:flowcontrol.ResourcePolicyRule 3=nonResourceRules:[m:flowcontrol.NonResourcePolicyRule
+flowcontrol.Subject 1=kind:s 2=user:M:flowcontrol.UserSubject 3=group:M:flowcontrol.GroupSubject
+  4=serviceAccount:M:flowcontrol.ServiceAccountSubject
+flowcontrol.UserSubject 1=name:s
+flowcontrol.GroupSubject 1=name:s
+flowcontrol.ServiceAccountSubject 1=namespace:s 2=name:s
+flowcontrol.ResourcePolicyRule 1=verbs:[s 2=apiGroups:[s 3=resources:[s 4=clusterScope:b 5=namespaces:[s
+flowcontrol.NonResourcePolicyRule 1=verbs:[s 6=nonResourceURLs:[s
+flowcontrol.FlowSchemaStatus 1=conditions:[m:flowcontrol.FlowSchemaCondition
+flowcontrol.FlowSchemaCondition 1=type:s 2=status:s 3=lastTransitionTime:t 4=reason:s 5=message:s
+flowcontrol.PriorityLevelConfiguration 1=metadata:m:ObjectMeta
+  2=spec:m:flowcontrol.PriorityLevelConfigurationSpec
+  3=status:m:flowcontrol.PriorityLevelConfigurationStatus
+flowcontrol.PriorityLevelConfigurationSpec 1=type:s
+  2=limited:M:flowcontrol.LimitedPriorityLevelConfiguration
+  3=exempt:M:flowcontrol.ExemptPriorityLevelConfiguration
+flowcontrol.LimitedPriorityLevelConfiguration 1=nominalConcurrencyShares:I
+  2=limitResponse:m:flowcontrol.LimitResponse 3=lendablePercent:I 4=borrowingLimitPercent:I
+flowcontrol.LimitResponse 1=type:s 2=queuing:M:flowcontrol.QueuingConfiguration
+flowcontrol.QueuingConfiguration 1=queues:i 2=handSize:i 3=queueLengthLimit:i
+flowcontrol.ExemptPriorityLevelConfiguration 1=nominalConcurrencyShares:I 2=lendablePercent:I
+flowcontrol.PriorityLevelConfigurationStatus 1=conditions:[m:flowcontrol.PriorityLevelConfigurationCondition
+flowcontrol.PriorityLevelConfigurationCondition 1=type:s 2=status:s 3=lastTransitionTime:t 4=reason:s
+  5=message:s
+admissionregistration.ValidatingWebhookConfiguration 1=metadata:m:ObjectMeta
+  2=Webhooks:[m:admissionregistration.ValidatingWebhook
+admissionregistration.ValidatingWebhook 1=name:s 2=clientConfig:m:admissionregistration.WebhookClientConfig
+  3=rules:[m:admissionregistration.RuleWithOperations 4=failurePolicy:S 5=namespaceSelector:M:LabelSelector
+  6=sideEffects:S 7=timeoutSeconds:I 8=admissionReviewVersions:[s 9=matchPolicy:S
+  10=objectSelector:M:LabelSelector 11=matchConditions:[m:admissionregistration.MatchCondition
+admissionregistration.WebhookClientConfig 1=service:M:admissionregistration.ServiceReference 2=caBundle:y
+  3=url:S
+admissionregistration.ServiceReference 1=namespace:s 2=name:s 3=path:S 4=port:I
+admissionregistration.RuleWithOperations 1=operations:[s 2=:m:admissionregistration.Rule
+admissionregistration.Rule 1=apiGroups:[s 2=apiVersions:[s 3=resources:[s 4=scope:S
+admissionregistration.MatchCondition 1=name:s 2=expression:s
+admissionregistration.MutatingWebhookConfiguration 1=metadata:m:ObjectMeta
+  2=Webhooks:[m:admissionregistration.MutatingWebhook
+admissionregistration.MutatingWebhook 1=name:s 2=clientConfig:m:admissionregistration.WebhookClientConfig
+  3=rules:[m:admissionregistration.RuleWithOperations 4=failurePolicy:S 5=namespaceSelector:M:LabelSelector
+  6=sideEffects:S 7=timeoutSeconds:I 8=admissionReviewVersions:[s 9=matchPolicy:S 10=reinvocationPolicy:S
+  11=objectSelector:M:LabelSelector 12=matchConditions:[m:admissionregistration.MatchCondition
+admissionregistration.ValidatingAdmissionPolicy 1=metadata:m:ObjectMeta
+  2=spec:m:admissionregistration.ValidatingAdmissionPolicySpec
+  3=status:m:admissionregistration.ValidatingAdmissionPolicyStatus
+admissionregistration.ValidatingAdmissionPolicySpec 1=paramKind:M:admissionregistration.ParamKind
+  2=matchConstraints:M:admissionregistration.MatchResources
+  3=validations:[m:admissionregistration.Validation 4=failurePolicy:S
+  5=auditAnnotations:[m:admissionregistration.AuditAnnotation
+  6=matchConditions:[m:admissionregistration.MatchCondition 7=variables:[m:admissionregistration.Variable
+admissionregistration.ParamKind 1=apiVersion:s 2=kind:s
+admissionregistration.MatchResources 1=namespaceSelector:M:LabelSelector 2=objectSelector:M:LabelSelector
+  3=resourceRules:[m:admissionregistration.NamedRuleWithOperations
+  4=excludeResourceRules:[m:admissionregistration.NamedRuleWithOperations 7=matchPolicy:S
+admissionregistration.NamedRuleWithOperations 1=resourceNames:[s
+  2=:m:admissionregistration.RuleWithOperations
+admissionregistration.Validation 1=Expression:s 2=message:s 3=reason:S 4=messageExpression:s
+admissionregistration.AuditAnnotation 1=key:s 2=valueExpression:s
+admissionregistration.Variable 1=Name:s 2=Expression:s
+admissionregistration.ValidatingAdmissionPolicyStatus 1=observedGeneration:i
+  2=typeChecking:M:admissionregistration.TypeChecking 3=conditions:[m:Condition
+admissionregistration.TypeChecking 1=expressionWarnings:[m:admissionregistration.ExpressionWarning
+admissionregistration.ExpressionWarning 2=fieldRef:s 3=warning:s
+admissionregistration.ValidatingAdmissionPolicyBinding 1=metadata:m:ObjectMeta
+  2=spec:m:admissionregistration.ValidatingAdmissionPolicyBindingSpec
+admissionregistration.ValidatingAdmissionPolicyBindingSpec 1=policyName:s
+  2=paramRef:M:admissionregistration.ParamRef 3=matchResources:M:admissionregistration.MatchResources
+  4=validationActions:[s
+admissionregistration.ParamRef 1=name:s 2=namespace:s 3=selector:M:LabelSelector 4=parameterNotFoundAction:S
+admissionregistration.MutatingAdmissionPolicy 1=metadata:m:ObjectMeta
+  2=spec:m:admissionregistration.MutatingAdmissionPolicySpec
+admissionregistration.MutatingAdmissionPolicySpec 1=paramKind:M:admissionregistration.ParamKind
+  2=matchConstraints:M:admissionregistration.MatchResources 3=variables:[m:admissionregistration.Variable
+  4=mutations:[m:admissionregistration.Mutation 5=failurePolicy:S
+  6=matchConditions:[m:admissionregistration.MatchCondition 7=reinvocationPolicy:s
+admissionregistration.Mutation 2=patchType:s 3=applyConfiguration:M:admissionregistration.ApplyConfiguration
+  4=jsonPatch:M:admissionregistration.JSONPatch
+admissionregistration.ApplyConfiguration 1=expression:s
+admissionregistration.JSONPatch 1=expression:s
+admissionregistration.MutatingAdmissionPolicyBinding 1=metadata:m:ObjectMeta
+  2=spec:m:admissionregistration.MutatingAdmissionPolicyBindingSpec
+admissionregistration.MutatingAdmissionPolicyBindingSpec 1=policyName:s
+  2=paramRef:M:admissionregistration.ParamRef 3=matchResources:M:admissionregistration.MatchResources
 storage.StorageClass 1=metadata:m:ObjectMeta 2=provisioner:s 3=parameters:{s 4=reclaimPolicy:S
   5=mountOptions:[s 6=allowVolumeExpansion:B 7=volumeBindingMode:S
   8=allowedTopologies:[m:TopologySelectorTerm
@@ -148,6 +360,13 @@ authentication.TokenReviewStatus 1=authenticated:b 2=user:m:authentication.UserI
 authentication.UserInfo 1=username:s 2=uid:s 3=groups:[s 4=extra:{e
 authentication.SelfSubjectReview 1=metadata:m:ObjectMeta 2=status:m:authentication.SelfSubjectReviewStatus
 authentication.SelfSubjectReviewStatus 1=userInfo:m:authentication.UserInfo
+authentication.TokenRequest 1=metadata:m:ObjectMeta 2=spec:m:authentication.TokenRequestSpec
+  3=status:m:authentication.TokenRequestStatus
+authentication.TokenRequestSpec 1=audiences:[s 3=boundObjectRef:M:authentication.BoundObjectReference
+  4=expirationSeconds:I 5=attestations:{m:authentication.AttestationValue
+authentication.BoundObjectReference 1=kind:s 2=apiVersion:s 3=name:s 4=uID:s
+authentication.AttestationValue 1=items:[s
+authentication.TokenRequestStatus 1=token:s 2=expirationTimestamp:t
 authorization.SelfSubjectAccessReview 1=metadata:m:ObjectMeta
   2=spec:m:authorization.SelfSubjectAccessReviewSpec 3=status:m:authorization.SubjectAccessReviewStatus
 authorization.SelfSubjectAccessReviewSpec 1=resourceAttributes:M:authorization.ResourceAttributes
@@ -238,4 +457,9 @@ resource.NodeAllocatableResource 3=mapping:M:resource.NodeAllocatableMapping
 resource.NodeAllocatableMapping 1=capacityKey:S 2=capacityMultiplier:Q 3=deviceMultiplier:Q
 resource.NodeAllocatableOverhead 1=perPod:Q 2=perContainer:Q
 resource.CounterSet 1=name:s 2=counters:{m:resource.Counter
+resource.DeviceTaintRule 1=metadata:m:ObjectMeta 2=spec:m:resource.DeviceTaintRuleSpec
+  3=status:m:resource.DeviceTaintRuleStatus
+resource.DeviceTaintRuleSpec 1=deviceSelector:M:resource.DeviceTaintSelector 2=taint:m:resource.DeviceTaint
+resource.DeviceTaintSelector 2=driver:S 3=pool:S 4=device:S
+resource.DeviceTaintRuleStatus 1=conditions:[m:Condition
 """

@@ -1,7 +1,7 @@
 """Protobuf messages of Kubernetes' API types, from a compact notation.
 
-One message per line: its name (with the first label of its group, unless core or meta), then its fields as
-`number=jsonName:kind`; indented lines continue. An empty jsonName is an inlined message. Kinds:
+One message per line: its name (with the first label of its group, unless core or meta, and its version, unless v1),
+then its fields as `number=jsonName:kind`; indented lines continue. An empty jsonName is an inlined message. Kinds:
 
     s text   i integer   b boolean   d float   y bytes   q quantity   t time   x int-or-string   r raw JSON
     e list of text   m:Name message   [kind list   {kind map by text
@@ -54,6 +54,7 @@ def messages() -> dict[str, Message]:
 
 def message_name(api_version: str, kind: str) -> str:
     """Return the name of a kind's message, "" if it is not in the table."""
-    group = api_version.rpartition("/")[0].partition(".")[0]
-    name = kind if not group or kind == "DeleteOptions" else f"{group}.{kind}"
+    group, _, version = api_version.rpartition("/")
+    label = group.partition(".")[0] + ("" if version == "v1" else f".{version}")
+    name = kind if not group or kind == "DeleteOptions" else f"{label}.{kind}"
     return name if name in messages() else ""

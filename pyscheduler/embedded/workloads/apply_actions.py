@@ -64,8 +64,12 @@ async def apply_actions(
 def _event_records(event_object: Json | None, reason: str, verb: str, obj: Json) -> list[RecordAction]:
     if event_object is None:
         return []
-    what = "job " if event_object.get("kind") == "CronJob" else "pod: "
-    return [RecordAction(event_object, reason, f"{verb} {what}{obj['metadata']['name']}")]
+    name, kind = obj["metadata"]["name"], event_object.get("kind")
+    if kind == "StatefulSet":
+        owner = event_object["metadata"]["name"]
+        text = f"{verb.removesuffix('d').lower()} Pod {name} in StatefulSet {owner} successful"
+        return [RecordAction(event_object, reason, text)]
+    return [RecordAction(event_object, reason, f"{verb} {'job ' if kind == 'CronJob' else 'pod: '}{name}")]
 
 
 async def _create(client: ObjectClient, action: Create) -> Json | None:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from pyscheduler.clock import Clock
 from pyscheduler.embedded.client import Informer, WorkQueue
 from pyscheduler.embedded.objects import Json, Key, owners_of
-from pyscheduler.embedded.workloads import cron, deployment, jobs, replicaset
+from pyscheduler.embedded.workloads import cron, daemonset, deployment, jobs, replicaset, statefulset
 from pyscheduler.embedded.workloads.actions import Delete, Patch, Plan
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
+from pyscheduler.embedded.workloads.daemon_nodes import placement
 from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS, Expectations
 from pyscheduler.embedded.workloads.jobs.pods import is_tracked
 from pyscheduler.embedded.workloads.objects import controller_uid, is_active, is_deleting, key_of, uid_of
@@ -20,6 +21,9 @@ from pyscheduler.embedded.workloads.recorder import EventRecorder
 from pyscheduler.kube.object_client import ObjectClient
 
 DEPLOYMENT, REPLICASET, JOB, CRONJOB, POD = "Deployment", "ReplicaSet", "Job", "CronJob", "Pod"
+STATEFULSET, DAEMONSET, REPLICATION_CONTROLLER = "StatefulSet", "DaemonSet", "ReplicationController"
+REVISION, NODE, CLAIM = "ControllerRevision", "Node", "PersistentVolumeClaim"
+_NOT_RECONCILED = (REVISION, NODE, CLAIM)
 
 
 class QueueItem(NamedTuple):
@@ -50,7 +54,7 @@ class OwnerIndex:
 
 
 class WorkloadControllers:
-    """Controllers of Deployments, ReplicaSets, Jobs and CronJobs. The caller owns and runs the informers."""
+    """Controllers of workloads. The caller owns and runs the informers: `main` by kind, with what they read."""
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class WorkloadControllers:
         self._client, self._clock, self._pods, self._main = client, clock, pods, main
         self._job_backoff = job_backoff_seconds
         self._pods_of = OwnerIndex()
-        self._owned = {REPLICASET: OwnerIndex(), JOB: OwnerIndex()}
+        self._owned = {kind: OwnerIndex() for kind in (REPLICASET, JOB, REVISION)}
         self._expected = Expectations()
         self._outdated: dict[QueueItem, tuple[str, float]] = {}
         self._failures: dict[str, jobs.Failures] = {}
@@ -109,13 +113,19 @@ class WorkloadControllers:
     def _plan(self, kind: str, obj: Json, now: float) -> tuple[Plan, jobs.Failures | None]:
         if kind == POD:
             return Plan(release_orphan(obj, self._job_of(obj))), None
-        if kind == REPLICASET:
+        if kind in (REPLICASET, REPLICATION_CONTROLLER):
             return replicaset.reconcile(obj, self._pods_of.of(obj), now), None
         if kind == CRONJOB:
             return cron.reconcile(obj, self._owned[JOB].of(obj), now), None
         if kind == JOB:
             failures = self._failures.get(uid_of(obj), jobs.Failures())
             return jobs.reconcile(obj, self._pods_of.of(obj), now, failures, self._job_backoff)
+        if kind == STATEFULSET:
+            claims = self._main[CLAIM].objects
+            return statefulset.reconcile(obj, self._pods_of.of(obj), self._owned[REVISION].of(obj), claims, now), None
+        if kind == DAEMONSET:
+            nodes = self._main[NODE].objects.values()
+            return daemonset.reconcile(obj, self._pods_of.of(obj), self._owned[REVISION].of(obj), nodes, now), None
         sets = self._owned[REPLICASET].of(obj)
         return deployment.reconcile(obj, sets, [pod for rs in sets for pod in self._pods_of.of(rs)], now), None
 
@@ -161,12 +171,32 @@ class WorkloadControllers:
         if kind in self._owned:
             self._owned[kind].change(before, after)
             self._observe(before, after)
+        if kind == NODE:
+            self._on_node(before, after)
+        if kind == CLAIM:
+            self._observe(before, after)
+            if before is not None and after is None:
+                self._on_deleted_claim(before)
+        if kind in _NOT_RECONCILED:
+            return
         if after is not None:
             self.queue.add(QueueItem(kind, key_of(after)))
         elif kind == JOB and before is not None:
             self._failures.pop(uid_of(before), None)
             for pod in self._pods_of.of(before):
                 self.queue.add(QueueItem(POD, key_of(pod)))
+
+    def _on_node(self, before: Json | None, after: Json | None) -> None:
+        """Queue the DaemonSets after changes that may change where they run, which heartbeats are not."""
+        if before is None or after is None or placement(before) != placement(after):
+            for key in self._main[DAEMONSET].objects:
+                self.queue.add(QueueItem(DAEMONSET, key))
+
+    def _on_deleted_claim(self, claim: Json) -> None:
+        """Queue the StatefulSets of the namespace: a claim of a pod is created again."""
+        for key in self._main[STATEFULSET].objects:
+            if key[0] == key_of(claim)[0]:
+                self.queue.add(QueueItem(STATEFULSET, key))
 
     def _observe(self, before: Json | None, after: Json | None) -> list[QueueItem]:
         """Record that the watch has delivered a change of an owned object; queue its owners and return them."""

@@ -9,28 +9,51 @@ from typing import Self
 from pyscheduler.api import ResourceKind
 from pyscheduler.clock import Clock
 from pyscheduler.embedded.client import CRONJOBS, DEPLOYMENTS, JOBS, REPLICASETS, Informer, Tasks
-from pyscheduler.embedded.client.kinds import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from pyscheduler.embedded.client.kinds import (
+    CLAIMS,
+    DAEMONSETS,
+    REPLICATION_CONTROLLERS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    REVISIONS,
+    STATEFULSETS,
+)
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.claim_controller import ClaimController
-from pyscheduler.embedded.workloads.controllers import CRONJOB, DEPLOYMENT, JOB, REPLICASET, WorkloadControllers
+from pyscheduler.embedded.workloads.controllers import WorkloadControllers
+from pyscheduler.embedded.workloads.endpoint_controller import EndpointController
 from pyscheduler.embedded.workloads.node_lifecycle import NodeLifecycle
+from pyscheduler.embedded.workloads.volume_controller import VolumeController
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler.kube.paths import LEASES, NODES, PODS
 from pyscheduler.kube.reflector import Watched
 
 WORKERS = 4
+WORKLOADS = (
+    DEPLOYMENTS,
+    REPLICASETS,
+    REPLICATION_CONTROLLERS,
+    STATEFULSETS,
+    DAEMONSETS,
+    REVISIONS,
+    JOBS,
+    CRONJOBS,
+)
+"""Kinds of the workload controllers."""
 LEASE_NAMESPACE = "kube-node-lease"
 
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """Optional settings of the controllers, in seconds."""
+    """Optional settings of the controllers; times are in seconds."""
 
     node_grace_seconds: float = 50.0
     """Time without heartbeat after which a node is marked unknown."""
     job_backoff_seconds: float = 10.0
     """Backoff after a Job's first failed pod; it doubles with each further failure."""
+    provision_volumes: bool = True
+    """True to provision volumes of every StorageClass; kube-controller-manager leaves that to external provisioners."""
 
 
 class ControllerManager:
@@ -42,17 +65,16 @@ class ControllerManager:
         self._tasks = Tasks()
         client = ObjectClient(connection)
         pods, nodes, leases = _informer(PODS), _informer(NODES), _informer(LEASES, LEASE_NAMESPACE)
-        main = {
-            DEPLOYMENT: _informer(DEPLOYMENTS),
-            REPLICASET: _informer(REPLICASETS),
-            JOB: _informer(JOBS),
-            CRONJOB: _informer(CRONJOBS),
-        }
+        volume_claims = _informer(CLAIMS)
+        main = {each.kind: _informer(each) for each in WORKLOADS} | {NODES.kind: nodes, CLAIMS.kind: volume_claims}
         claims, templates = _informer(RESOURCE_CLAIMS), _informer(RESOURCE_CLAIM_TEMPLATES)
-        self._informers = [pods, nodes, leases, claims, templates, *main.values()]
+        self._informers = [pods, leases, claims, templates, *main.values()]
         self._workloads = WorkloadControllers(client, clock, pods, main, settings.job_backoff_seconds)
         self._claims = ClaimController(client, clock, pods, claims, templates)
         self._nodes = NodeLifecycle(client, clock, pods, nodes, leases, settings.node_grace_seconds)
+        self._endpoints = EndpointController(client, clock, pods)
+        self._volumes = VolumeController(client, clock, volume_claims, provision=settings.provision_volumes)
+        self._informers += [*self._endpoints.informers, *self._volumes.informers]
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -72,12 +94,16 @@ class ControllerManager:
             self._tasks.spawn(self._workloads.queue.work(self._workloads.reconcile), f"workload controllers: {number}")
         self._tasks.spawn(self._nodes.queue.work(self._nodes.reconcile), "node lifecycle")
         self._tasks.spawn(self._claims.queue.work(self._claims.reconcile), "resource claims")
+        self._tasks.spawn(self._endpoints.queue.work(self._endpoints.reconcile), "endpoint slices")
+        self._tasks.spawn(self._volumes.queue.work(self._volumes.reconcile), "volumes")
 
     async def stop(self) -> None:
         """Stop at once."""
         self._workloads.queue.close()
         self._nodes.queue.close()
         self._claims.queue.close()
+        self._endpoints.queue.close()
+        self._volumes.queue.close()
         await self._tasks.stop()
 
 

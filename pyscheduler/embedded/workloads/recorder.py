@@ -16,8 +16,14 @@ from pyscheduler.kube.paths import CORE_EVENTS
 
 MAX_CACHED_EVENTS = 4096
 """Number of recent Events that repetitions increment instead of creating an object."""
-_COMPONENTS = {"Job": "job-controller", "CronJob": "cronjob-controller"}
-_VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1"}
+_COMPONENTS = {
+    "CronJob": "cronjob-controller",
+    "DaemonSet": "daemonset-controller",
+    "Job": "job-controller",
+    "PersistentVolumeClaim": "persistentvolume-controller",
+    "StatefulSet": "statefulset-controller",
+}
+_VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1", "DaemonSet": "apps/v1", "StatefulSet": "apps/v1"}
 
 _EventKey = tuple[str, str, str]
 

@@ -1,4 +1,4 @@
-"""ReplicaSet controller: keeps spec.replicas active pods and their counts in the status.
+"""ReplicaSet and ReplicationController controller: spec.replicas active pods, and their counts in the status.
 
 Not implemented: adoption and release of pods by label (it manages only pods that it created), the ReplicaFailure
 condition, slow-start batches.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from pyscheduler.embedded.client import REPLICASETS
+from pyscheduler.embedded.client.kinds import REPLICATION_CONTROLLERS
 from pyscheduler.embedded.objects import Json, condition, seconds
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Plan, status_patch
 from pyscheduler.embedded.workloads.objects import (
@@ -28,18 +29,21 @@ from pyscheduler.kube.paths import PODS
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
 
+_RESOURCES = {each.kind: each for each in (REPLICASETS, REPLICATION_CONTROLLERS)}
+
 Rank = tuple[bool, int, bool, int, int, float, float]
 
 
 def reconcile(replica_set: Json, pods: list[Json], now: float) -> Plan:
-    """Return the actions for a ReplicaSet that owns `pods`."""
+    """Return the actions for a ReplicaSet or ReplicationController that owns `pods`."""
     active = [pod for pod in pods if is_active(pod)]
     actions: list[Action] = []
     if not is_deleting(replica_set):
         actions += _scale(replica_set, active)
     min_ready = int(replica_set["spec"].get("minReadySeconds") or 0)
     since = [at for at in (available_at(pod, min_ready) for pod in active) if at is not None]
-    actions += status_patch(REPLICASETS, replica_set, _status(replica_set, active, sum(at <= now for at in since)))
+    resource = _RESOURCES[replica_set["kind"]]
+    actions += status_patch(resource, replica_set, _status(replica_set, active, sum(at <= now for at in since)))
     return Plan(actions, min((at for at in since if at > now), default=math.inf))
 
 
@@ -87,7 +91,8 @@ def _deletion_cost(pod: Json) -> int:
 
 
 def _pod(replica_set: Json) -> Json:
-    owner = owned_by(replica_set, "ReplicaSet", "apps/v1")
+    kind = replica_set["kind"]
+    owner = owned_by(replica_set, kind, "apps/v1" if kind == REPLICASETS.kind else "v1")
     return pod_from_template(replica_set, owner, replica_set["spec"]["template"])
 
 

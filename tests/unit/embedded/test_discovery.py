@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from pyscheduler.embedded import discovery, openapi
+from pyscheduler.embedded import discovery
 from pyscheduler.embedded.builtin import builtin_resources
-from pyscheduler.embedded.resources import ResourceRegistry
-from pyscheduler.embedded.schema.lists import LISTS
-from pyscheduler.embedded.schema.models import tree
-from pyscheduler.embedded.schema.nodes import ListOf, Struct
+from pyscheduler.embedded.resources import Resource, ResourceRegistry
+from pyscheduler.embedded.schema.nodes import Struct
+from pyscheduler.embedded.schema.typecheck import schema_of
+from pyscheduler.embedded.stored_kinds import published_rows
 
 REGISTRY = ResourceRegistry(builtin_resources())
 
@@ -41,37 +39,24 @@ def test_pods_have_binding_and_eviction_subresources() -> None:
     assert kinds["pods/eviction"] == ("policy", "Eviction")
 
 
-@pytest.mark.parametrize("resource", list(REGISTRY), ids=lambda r: f"{r.group_resource}")
-def test_built_in_kind_has_a_schema(resource: Any) -> None:
-    schema = tree(resource.model)
+@pytest.mark.parametrize("resource", list(REGISTRY), ids=lambda r: f"{r.api_version}-{r.plural}")
+def test_built_in_kind_has_a_schema(resource: Resource) -> None:
+    schema = schema_of(resource)
     assert isinstance(schema, Struct)
     assert {"metadata", "kind", "apiVersion"} <= schema.fields.keys()
 
 
-@pytest.mark.parametrize("model", sorted(LISTS))
-def test_merge_rules_are_about_lists(model: str) -> None:
-    schema = tree(model)
-    assert isinstance(schema, Struct)
-    for field in LISTS[model]:
-        assert isinstance(schema.fields.get(field), ListOf), field
+NOT_SERVED = {"finalize", "proxy"}
+"""Subresources of which only those of pods are served."""
 
 
-def test_openapi_contains_what_kubectl_reads() -> None:
-    found = openapi.document(REGISTRY, "apps", "v1")
+@pytest.mark.parametrize("row", published_rows(), ids=lambda row: f"{row[0]}-{row[2]}")
+def test_published_kind_is_served_under_its_published_names(row: list[str]) -> None:
+    api_version, kind, plural, scope, names, categories, parts = row
+    group, _, version = api_version.rpartition("/")
+    found = REGISTRY.find(group, version, plural)
     assert found is not None
-    patch = found["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
-    assert patch["x-kubernetes-group-version-kind"] == {"group": "apps", "version": "v1", "kind": "Deployment"}
-    assert "fieldValidation" in [p["name"] for p in patch["parameters"]]
-    assert "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
-    schemas = found["components"]["schemas"]
-    containers = schemas["V1PodSpec"]["properties"]["containers"]
-    assert (containers["x-kubernetes-patch-merge-key"], containers["x-kubernetes-patch-strategy"]) == ("name", "merge")
-    assert schemas["V1PodSpec"]["properties"]["volumes"]["x-kubernetes-patch-strategy"] == "merge,retainKeys"
-
-
-def test_every_group_in_the_openapi_index_has_a_document() -> None:
-    for path in openapi.index(REGISTRY)["paths"]:
-        kind, *rest = path.split("/")
-        group, version = ("", rest[0]) if kind == "api" else (rest[0], rest[1])
-        assert openapi.document(REGISTRY, group, version) is not None
-    assert openapi.document(REGISTRY, "none", "v1") is None
+    assert (found.kind, found.namespaced) == (kind, scope == "namespaced")
+    assert (",".join(found.short_names) or "-", ",".join(found.categories) or "-") == (names, categories)
+    missing = set(parts.split(",")) - {"-"} - found.subresources
+    assert missing <= NOT_SERVED | ({"status"} if kind == "CSINode" else set())

@@ -11,6 +11,7 @@ from pyscheduler.embedded.patch.jsonpatch import json_patch
 from pyscheduler.embedded.patch.merge import merge_patch
 from pyscheduler.embedded.patch.strategic import strategic_patch
 from pyscheduler.embedded.schema.models import tree
+from pyscheduler.embedded.schema.published import OBJECT_META
 from pyscheduler.embedded.status import ApiStatusError
 
 from .builders import MERGE, Cluster, api_error, config_map, pod, workload
@@ -120,7 +121,7 @@ def containers(*names: str) -> list[dict[str, Any]]:
 )
 def test_strategic_patch(target: Any, patch: Any, expected: Any) -> None:
     before = copy.deepcopy(target)
-    assert strategic_patch(target, patch, tree("V1PodSpec")) == expected
+    assert strategic_patch(target, patch, tree("io.k8s.api.core.v1.PodSpec")) == expected
     assert target == before
 
 
@@ -132,13 +133,13 @@ def test_strategic_patch(target: Any, patch: Any, expected: Any) -> None:
     ],
 )
 def test_strategic_patch_of_a_list_of_strings(patch: Any, expected: list[str]) -> None:
-    assert strategic_patch({"finalizers": ["a", "c"]}, patch, tree("V1ObjectMeta"))["finalizers"] == expected
+    assert strategic_patch({"finalizers": ["a", "c"]}, patch, tree(OBJECT_META))["finalizers"] == expected
 
 
 @pytest.mark.parametrize("patch", [[], {"$patch": "merge-all"}, {"containers": [{"image": "x"}]}])
 def test_malformed_strategic_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(ApiStatusError) as caught:
-        strategic_patch({"containers": containers("a")}, patch, tree("V1PodSpec"))
+        strategic_patch({"containers": containers("a")}, patch, tree("io.k8s.api.core.v1.PodSpec"))
     assert caught.value.code == 400
 
 

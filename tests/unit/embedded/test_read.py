@@ -22,6 +22,7 @@ def names(found: ListPage) -> list[str]:
 
 def filled(count: int = 5, history: int = 1000) -> Cluster:
     cluster = Cluster(history)
+    cluster.api.delete(cluster.api.resource("configmaps"), "default", "kube-root-ca.crt")
     for number in range(count):
         cluster.create("configmaps", config_map(f"c{number}"))
     return cluster

@@ -16,6 +16,7 @@ from pyscheduler.embedded.cluster import ClusterSettings, EmbeddedCluster, setti
 from pyscheduler.embedded.hollow import LifecycleTimings
 from pyscheduler.embedded.server import ApiServer, ApiServerError
 from pyscheduler.embedded.workloads import ControllerSettings
+from pyscheduler.embedded.workloads.daemon_nodes import pinned_node
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler.kube.paths import NODES, PODS
 from tests.unit.hollow.live import bind, list_objects, until, wait_for
@@ -42,7 +43,7 @@ async def bind_round_robin(client: ObjectClient, nodes: list[str]) -> None:
         for pod in await list_objects(client, PODS):
             if "nodeName" not in pod["spec"] and "deletionTimestamp" not in pod["metadata"]:
                 with contextlib.suppress(ApiError):
-                    await bind(client, pod["metadata"]["name"], next(turns))
+                    await bind(client, pod["metadata"]["name"], pinned_node(pod) or next(turns))
         await asyncio.sleep(0.02)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyscheduler.embedded.client import JOBS, REPLICASETS, Informer
+from pyscheduler.embedded.client.kinds import CLAIMS, REVISIONS, STATEFULSETS
 from pyscheduler.embedded.workloads.controllers import JOB, REPLICASET, QueueItem, WorkloadControllers
 from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS
 from pyscheduler.kube.paths import PODS
@@ -69,6 +70,25 @@ async def test_expectations_time_out() -> None:
     fixture.clock.at += EXPECTATIONS_TIMEOUT_SECONDS
     await fixture.reconcile()
     assert len(fixture.client.created) == 2
+
+
+async def test_stateful_set_continues_once_its_claims_are_observed() -> None:
+    client, clock, pods = RecordingClient(), VirtualClock(wall=0.0), Informer(Watched(PODS), Json)
+    main = {each.kind: Informer(Watched(each), Json) for each in (STATEFULSETS, REVISIONS, CLAIMS)}
+    workloads = WorkloadControllers(client, clock, pods, main, 10.0)
+    item = QueueItem(STATEFULSETS.kind, ("default", "s"))
+    template = {"metadata": {"name": "data"}, "spec": {}}
+    owner = workload("StatefulSet", "s", replicas=2, volumeClaimTemplates=[template], podManagementPolicy="Parallel")
+    main[STATEFULSETS.kind].handle(Upsert(owner))
+    await workloads.reconcile(item)
+    made = list(client.created)
+    assert sorted(each["kind"] for each in made) == [
+        *["ControllerRevision", "PersistentVolumeClaim", "PersistentVolumeClaim", "Pod", "Pod"]
+    ]
+    for each in made:
+        main.get(each["kind"], pods).handle(Upsert(each))
+    assert workloads._expected.is_satisfied(item, 0.0)
+    workloads.queue.close()
 
 
 JOB_ITEM = QueueItem(JOB, ("default", "j"))

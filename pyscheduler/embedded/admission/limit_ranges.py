@@ -1,0 +1,112 @@
+"""LimitRanges: defaults of containers, and rejection of pods and claims outside of the limits (plugin LimitRanger)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyscheduler.embedded.admission.quantities import canonicalize_quantities
+from pyscheduler.embedded.objects import Json, containers_of, dig
+from pyscheduler.embedded.quota.usage import nano, quantity_text, used_by
+from pyscheduler.embedded.resources import Lookup, Rules
+from pyscheduler.embedded.status import forbidden
+
+ANNOTATION = "kubernetes.io/limit-ranger"
+_AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+
+Limits = Mapping[str, Any]
+
+
+def default_limit_range(item: Json, _lookup: Lookup) -> None:
+    """Set default limits from the maximum, and default requests from the default limits or the minimum."""
+    for limit in (item.get("spec") or {}).get("limits") or ():
+        canonicalize_quantities(limit, *_AMOUNTS)
+        if limit.get("type") == "Container":
+            limits = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+            requests = {**(limit.get("min") or {}), **limits, **(limit.get("defaultRequest") or {})}
+            limit |= {name: part for name, part in (("default", limits), ("defaultRequest", requests)) if part}
+
+
+def limit_pod(pod: Json, lookup: Lookup) -> None:
+    """Set the default requests and limits of a new pod. ApiStatusError 403 if it is outside of the limits."""
+    ranges = [version.object for version in lookup.scan("limitranges", pod["metadata"].get("namespace", ""))]
+    if not ranges:
+        return
+    limits = [limit for item in ranges for limit in dig(item, "spec", "limits") or ()]
+    notes: list[str] = []
+    for container in containers_of(pod["spec"]):
+        for limit in limits:
+            if limit.get("type") == "Container":
+                notes += _set_defaults(container, limit)
+    if notes:
+        annotations = pod["metadata"].get("annotations") or {}
+        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}"}
+    _reject("pods", pod, [problem for limit in limits for problem in _pod_problems(pod, limit)])
+
+
+def _set_defaults(container: Json, limit: Limits) -> Iterator[str]:
+    resources = container.setdefault("resources", {})
+    for kind, field in (("requests", "defaultRequest"), ("limits", "default")):
+        missing = {k: v for k, v in (limit.get(field) or {}).items() if k not in (resources.get(kind) or {})}
+        if missing:
+            resources[kind] = {**(resources.get(kind) or {}), **missing}
+            yield f"{', '.join(sorted(missing))} {kind[:-1]} for container {container.get('name', '')}"
+
+
+def _pod_problems(pod: Json, limit: Limits) -> Iterator[str]:
+    kind = limit.get("type", "")
+    if kind == "Container":
+        for container in containers_of(pod["spec"]):
+            resources = container.get("resources") or {}
+            requests = {name: nano(text) for name, text in (resources.get("requests") or {}).items()}
+            limits = {name: nano(text) for name, text in (resources.get("limits") or {}).items()}
+            yield from _problems(limit, requests, limits)
+    elif kind == "Pod":
+        used = used_by("pods", pod)
+        amounts = (
+            {name.partition(".")[2]: amount for name, amount in used.items() if name.startswith(prefix)}
+            for prefix in ("requests.", "limits.")
+        )
+        yield from _problems(limit, *amounts)
+
+
+def limit_claim(claim: Json, lookup: Lookup) -> None:
+    """Raise ApiStatusError 403 if the request of a new claim is outside of the limits."""
+    requests = {name: nano(text) for name, text in (dig(claim, "spec", "resources", "requests") or {}).items()}
+    problems: list[str] = []
+    for version in lookup.scan("limitranges", claim["metadata"].get("namespace", "")):
+        for limit in dig(version.object, "spec", "limits") or ():
+            if limit.get("type") == "PersistentVolumeClaim":
+                problems += _problems(limit, requests, requests)
+    _reject("persistentvolumeclaims", claim, problems)
+
+
+def _reject(plural: str, obj: Json, problems: list[str]) -> None:
+    if problems:
+        text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+        raise forbidden(plural, "", obj["metadata"].get("name", ""), text)
+
+
+def _problems(limit: Limits, requests: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[str]:
+    kind = limit.get("type", "")
+    for name, text in sorted((limit.get("min") or {}).items()):
+        rule = f"minimum {name} usage per {kind} is {text}"
+        if name not in requests:
+            yield f"{rule}. No request is specified"
+        elif requests[name] < nano(text):
+            yield f"{rule}, but request is {quantity_text(name, requests[name])}"
+    for name, text in sorted((limit.get("max") or {}).items()):
+        rule = f"maximum {name} usage per {kind} is {text}"
+        if name not in limits:
+            yield f"{rule}. No limit is specified"
+        elif max(limits[name], requests.get(name, 0)) > nano(text):
+            yield f"{rule}, but limit is {quantity_text(name, limits[name])}"
+    for name, text in sorted((limit.get("maxLimitRequestRatio") or {}).items()):
+        rule = f"{name} max limit to request ratio per {kind} is {text}"
+        if not requests.get(name) or not limits.get(name):
+            yield f"{rule}, but no request is specified or request is 0"
+        elif limits[name] * nano("1") > nano(text) * requests[name]:
+            yield f"{rule}, but provided ratio is {limits[name] / requests[name]:f}"
+
+
+LIMIT_RANGE = Rules(default_limit_range)

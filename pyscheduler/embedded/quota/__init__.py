@@ -1,0 +1,1 @@
+"""Resource quotas: what objects use, and the admission and status that follow from it."""
