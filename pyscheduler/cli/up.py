@@ -26,7 +26,7 @@ from pyscheduler.cli.run import until_signalled
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.gates import FeatureGates
-from pyscheduler.config.load import default, load, loads
+from pyscheduler.config.load import load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.embedded.cluster import EmbeddedCluster
@@ -152,9 +152,7 @@ def _check_quantity(option: str, text: str) -> None:
 
 
 def _default_config(gates: FeatureGates) -> LoadedConfig:
-    """Return profiles with QoSSort and Gang for both names if the plugins are installed, else the default profile."""
-    if "Gang" not in default().registry:
-        return default(gates)
+    """Return profiles with QoSSort and Gang for both names."""
     return loads(f"{_HEAD}\nprofiles:" + "".join(_PROFILE.format(name=name) for name in _NAMES), gates=gates)
 
 

@@ -13,17 +13,6 @@ from pyscheduler.cli.commands import HELP
 
 SLOW = ("kopf", "kubernetes_asyncio", "prometheus_client", "pydantic", "rich", "pyscheduler.embedded", "hypothesis")
 
-WITHOUT_PLUGINS = """
-import sys
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name == "pyscheduler_plugins":
-            raise ModuleNotFoundError(name=name)
-sys.meta_path.insert(0, Missing())
-import pyscheduler.cli
-pyscheduler.cli.main()
-"""
-
 
 def imported(code: str) -> set[str]:
     """Return the modules that a new Python process has imported after running the code."""
@@ -64,12 +53,3 @@ def test_file_in_the_current_directory_does_not_shadow_an_imported_module(tmp_pa
     command = [sys.executable, "-m", "pyscheduler", "plugins", "list"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("command", [["groups"], ["queues"], ["queue", "stop", "a"]])
-def test_missing_distribution_of_plugins_is_an_error_that_names_it(command: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_PLUGINS, *command], capture_output=True, text=True, check=False
-    )
-    expected = "pyscheduler: the plugins PodGroups and Queues are missing: pip install pyscheduler-plugins\n"
-    assert (done.returncode, done.stderr) == (1, expected)

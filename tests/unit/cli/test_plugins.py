@@ -16,10 +16,10 @@ def listed(*options: str) -> Result:
     return CliRunner().invoke(plugins, ["list", *options])
 
 
-def test_list_has_in_tree_plugins_and_those_of_other_distributions() -> None:
+def test_list_has_in_tree_plugins_and_those_of_entry_points() -> None:
     rows = {row["name"]: row for row in json.loads(listed("--output", "json").stdout)}
     assert (rows["NodeName"]["distribution"], rows["NodeName"]["default"]) == ("pyscheduler", True)
-    assert (rows["Gang"]["distribution"], rows["Gang"]["default"]) == ("pyscheduler-plugins", False)
+    assert (rows["Gang"]["distribution"], rows["Gang"]["default"]) == ("pyscheduler", False)
 
 
 def test_broken_plugin_is_reported_and_the_others_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,9 +226,9 @@ def test_entry_point_must_have_the_name_of_its_plugin(monkeypatch: pytest.Monkey
     assert 'the entry point "Other" refers to a plugin with the name "Second"' in problem
 
 
-def test_plugins_of_pyscheduler_plugins_are_found() -> None:
+def test_plugins_of_the_distribution_are_found() -> None:
     gang = default().registry["Gang"]
-    assert (gang.distribution, gang.in_tree) == ("pyscheduler-plugins", False)
+    assert (gang.distribution, gang.in_tree) == ("pyscheduler", False)
     assert gang.points == ("preEnqueue", "preFilter", "reserve", "permit")
     assert default().registry["PodGroups"].points == ("podGroup",)
 
