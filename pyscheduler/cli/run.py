@@ -43,7 +43,7 @@ log = logs.get("run")
     section=options.API_SERVER,
     type=options.FILE,
     metavar="FILE",
-    help="Kubeconfig for the API server (default: in-cluster credentials).",
+    help="Kubeconfig for the API server (default: $KUBECONFIG, in-cluster credentials).",
 )
 @option(
     "--write-config-to",

@@ -262,7 +262,7 @@ def offers(state: Path) -> None:
     section=options.API_SERVER,
     type=options.FILE,
     metavar="FILE",
-    help="Kubeconfig (default: in-cluster credentials).",
+    help="Kubeconfig (default: $KUBECONFIG, in-cluster credentials).",
 )
 @option("--namespace", "-n", section=options.API_SERVER, default="default", metavar="NS", help="Namespace of the pods.")
 @option(

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.cli import options
-from pyscheduler.cli.manifests import Manifest, apply, read_manifests
+from pyscheduler.cli.manifest_files import Manifest, apply, read_manifests
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table, pending_reason
 from pyscheduler.cli.run import until_signalled

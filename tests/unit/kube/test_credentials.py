@@ -88,7 +88,7 @@ async def test_neither_kubeconfig_nor_pod(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert await problem_of(None) == (
         "no kubeconfig was given and this is not a pod of a cluster (Service host/port is not set); "
-        "pass --kubeconfig FILE or set clientConnection.kubeconfig"
+        "pass --kubeconfig FILE, or set KUBECONFIG or clientConnection.kubeconfig"
     )
 
 
