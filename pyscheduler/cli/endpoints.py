@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from pyscheduler.cli.options import FILE, duration, switch
+from pyscheduler.cli.options import FILE, PORT, duration, switch
 from pyscheduler.cli.sections import option
 from pyscheduler.clock import Clock
 from pyscheduler.config.durations import parse_duration
@@ -26,6 +26,7 @@ from pyscheduler.shell.threads import LoopThread
 
 if TYPE_CHECKING:
     from pyscheduler.api.pod import Pod
+    from pyscheduler.shell.serving.allowed_paths import AllowedPaths
     from pyscheduler.shell.serving.authorization import AuthorizationFilter
     from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, TrustedAuthorities
     from pyscheduler.shell.serving.http import AsyncPage, Page
@@ -78,6 +79,40 @@ class EndpointOptions(msgspec.Struct, frozen=True):
         )
 
 
+def _checked_by(parse: Callable[[str], object]) -> Callable[..., str]:
+    """Return a callback that rejects what `parse` rejects; the default is not parsed, to save the start the imports."""
+
+    def check(context: click.Context, parameter: click.Parameter, text: str) -> str:
+        if text != parameter.get_default(context):
+            from pyscheduler.shell.serving.http import ServerProblem
+
+            try:
+                parse(text)
+            except (ServerProblem, ValueError) as problem:
+                raise click.BadParameter(str(problem)) from None
+        return text
+
+    return check
+
+
+def _minimum_version(text: str) -> object:
+    from pyscheduler.shell.serving.tls import minimum_version
+
+    return minimum_version(text)
+
+
+def _cipher_suites(text: str) -> object:
+    from pyscheduler.shell.serving.tls import openssl_ciphers
+
+    return openssl_ciphers(text)
+
+
+def _allowed_paths(text: str) -> AllowedPaths:
+    from pyscheduler.shell.serving.allowed_paths import AllowedPaths
+
+    return AllowedPaths([path for path in text.split(",") if path])
+
+
 def _ttl_option(flag: str, section: str, what: str) -> Callable[..., Any]:
     text = f"How long to cache {what}."
     return option(flag, section=section, default="10s", callback=duration, metavar="D", help=text)
@@ -104,6 +139,7 @@ _OPTIONS: Final = (
     option(
         "--secure-port",
         section=_SECURE_SERVING,
+        type=PORT,
         default=10259,
         metavar="P",
         help="HTTPS port of the endpoints; 0 disables them.",
@@ -133,6 +169,7 @@ _OPTIONS: Final = (
         "--tls-min-version",
         section=_SECURE_SERVING,
         default="",
+        callback=_checked_by(_minimum_version),
         metavar="V",
         help="VersionTLS12 (default) or VersionTLS13.",
     ),
@@ -140,6 +177,7 @@ _OPTIONS: Final = (
         "--tls-cipher-suites",
         section=_SECURE_SERVING,
         default="",
+        callback=_checked_by(_cipher_suites),
         metavar="NAME,...",
         help="Cipher suites for TLS 1.2.",
     ),
@@ -196,6 +234,7 @@ _OPTIONS: Final = (
         "--authorization-always-allow-paths",
         section=_AUTHORIZATION,
         default="/healthz,/readyz,/livez",
+        callback=_checked_by(_allowed_paths),
         metavar="PATH,...",
         help="Paths served without authorization; a trailing * matches any suffix.",
     ),
@@ -333,14 +372,10 @@ async def serve(
     stack: AsyncExitStack,
 ) -> None:
     """Serve pages over HTTPS on the running loop until the stack is closed. ServerProblem, ConnectionProblem."""
-    from pyscheduler.shell.serving.allowed_paths import AllowedPaths
     from pyscheduler.shell.serving.http import HttpServer
     from pyscheduler.shell.serving.tls import Tls, TlsOptions
 
-    try:
-        allowed = AllowedPaths([p for p in options.authorization_always_allow_paths.split(",") if p])
-    except ValueError as problem:
-        raise click.BadParameter(str(problem), param_hint="--authorization-always-allow-paths") from None
+    allowed = _allowed_paths(options.authorization_always_allow_paths)
     tokens = await _review_connection(options.authentication_kubeconfig, calls, clock, stack)
     access = await _review_connection(options.authorization_kubeconfig, calls, clock, stack)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import wraps
 from logging import WARNING, getLogger
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -20,6 +21,23 @@ from pyscheduler.config.problems import ConfigError, Problem
 
 T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
+PORT: Final = click.IntRange(0, 65535)
+
+
+class Seconds(click.FloatRange):
+    """Finite number of seconds that is not negative."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return number
+
+
+SECONDS: Final = Seconds()
 CONFIGURATION: Final = "Configuration"
 API_SERVER: Final = "API server"
 _LEADER_ELECTION: Final = "Leader election"

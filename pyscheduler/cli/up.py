@@ -30,6 +30,7 @@ from pyscheduler.config.load import load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.embedded.cluster import EmbeddedCluster
+from pyscheduler.embedded.hollow import node_templates
 from pyscheduler.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.metrics import Metrics
@@ -46,6 +47,8 @@ _HEAD = (
 )
 _POLL_SECONDS = 0.1
 _CLUSTER, _WORKLOADS = "Cluster", "Workloads"
+_ZONES = ("zone-1", "zone-2", "zone-3")
+"""Zones of the hollow nodes in turn, so that manifests that spread over zones can be tried."""
 _NAMES = ("pyscheduler", "default-scheduler")
 
 
@@ -92,11 +95,19 @@ class UpOptions:
     metavar="FILE",
     help="Write a kubeconfig for kubectl to FILE.",
 )
-@option("--port", section=_CLUSTER, default=0, metavar="P", help="Port of the API server; 0 uses a free one.")
+@option(
+    "--port",
+    section=_CLUSTER,
+    type=options.PORT,
+    default=0,
+    metavar="P",
+    help="Port of the API server; 0 uses a free one.",
+)
 @option("--once", section=_WORKLOADS, is_flag=True, help="Exit when every pod is bound or final.")
 @option(
     "--timeout",
     section=_WORKLOADS,
+    type=options.SECONDS,
     default=60.0,
     metavar="S",
     help="With --once: exit after this many seconds at the latest.",
@@ -161,7 +172,9 @@ async def _up(flags: UpOptions, config: LoadedConfig) -> int:
     async with AsyncExitStack() as stack:
         stack.enter_context(Watchdog(await stack.enter_async_context(Heartbeat(clock)), metrics))
         cluster = await stack.enter_async_context(
-            EmbeddedCluster(flags.nodes, node_cpu=flags.node_cpu, node_memory=flags.node_memory, port=flags.port)
+            EmbeddedCluster(
+                node_templates(flags.nodes, cpu=flags.node_cpu, memory=flags.node_memory, zones=_ZONES), port=flags.port
+            )
         )
         apply(cluster.server.api, _builtin())
         apply(cluster.server.api, flags.manifests)
