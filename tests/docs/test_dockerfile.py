@@ -10,6 +10,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from pyscheduler.data import HELM_CHART
 from tests.docs.dockerfile import copied_sources, is_ignored, values
 from tests.docs.pages import ROOT
 from tools.audit import required
@@ -119,5 +120,7 @@ def test_image_has_the_version_of_the_package() -> None:
     assert version
     images = yaml.safe_load((ROOT / "manifests" / "base" / "kustomization.yaml").read_text())["images"]
     assert images[0]["newTag"] == version[1]
+    chart = yaml.safe_load((HELM_CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version[1], version[1])
     for page in ("README.md", "CHANGELOG.md", "Dockerfile"):
         assert version[1] in (ROOT / page).read_text(), page

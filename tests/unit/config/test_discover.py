@@ -233,6 +233,17 @@ def test_plugins_of_the_distribution_are_found() -> None:
     assert default().registry["PodGroups"].points == ("podGroup",)
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("CapacityScheduling", "it is a plugin of scheduler-plugins; here, use Queues with PodGroups"),
+        ("gang", "it is a plugin of Volcano; here, use PodGroups"),
+    ],
+)
+def test_plugin_of_another_scheduler_is_reported_with_its_replacement(name: str, expected: str) -> None:
+    assert f'.name: FilterPlugin "{name}" does not exist; {expected}' in only_problem(enable(name))
+
+
 def test_points_of_a_class_are_in_framework_order() -> None:
     assert points_of(plugins.Second) == ("preFilter", "filter")
     assert points_of(plugins.Chatty) == ("filter", "score")
