@@ -103,7 +103,7 @@ _OPTIONS = (
     option(
         "--interval",
         section=OUTPUT,
-        type=click.FloatRange(min=0.1),
+        type=options.FiniteRange(min=0.1),
         default=2.0,
         metavar="S",
         help="Seconds between two reads of --watch; more if a read takes long.",

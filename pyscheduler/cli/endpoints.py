@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from pyscheduler.cli.options import FILE, PORT, duration, switch
+from pyscheduler.cli.options import FILE, PORT, READABLE, duration, switch
 from pyscheduler.cli.sections import option
 from pyscheduler.clock import Clock
 from pyscheduler.config.durations import parse_duration
@@ -154,14 +154,14 @@ _OPTIONS: Final = (
     option(
         "--tls-cert-file",
         section=_SECURE_SERVING,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="Serving certificate (default: a self-signed one).",
     ),
     option(
         "--tls-private-key-file",
         section=_SECURE_SERVING,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="Private key of the serving certificate.",
     ),
@@ -184,14 +184,14 @@ _OPTIONS: Final = (
     option(
         "--client-ca-file",
         section=_AUTHENTICATION,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="CA of client certificates (default: the cluster's client CA).",
     ),
     option(
         "--authentication-kubeconfig",
         section=_AUTHENTICATION,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="Kubeconfig of the cluster that reviews tokens (default: --kubeconfig).",
     ),
@@ -212,7 +212,7 @@ _OPTIONS: Final = (
     option(
         "--requestheader-client-ca-file",
         section=_AUTHENTICATION,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="CA of front proxies' certificates (default: that of the cluster).",
     ),
@@ -226,7 +226,7 @@ _OPTIONS: Final = (
     option(
         "--authorization-kubeconfig",
         section=_AUTHORIZATION,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="Kubeconfig of the cluster that reviews access (default: --kubeconfig).",
     ),

@@ -21,23 +21,8 @@ from pyscheduler.config.problems import ConfigError, Problem
 
 T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
+READABLE: Final = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 PORT: Final = click.IntRange(0, 65535)
-
-
-class Seconds(click.FloatRange):
-    """Finite number of seconds that is not negative."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = float(super().convert(value, param, ctx))
-        if not isfinite(number):
-            self.fail(f"{value!r} is not a number of seconds", param, ctx)
-        return number
-
-
-SECONDS: Final = Seconds()
 CONFIGURATION: Final = "Configuration"
 API_SERVER: Final = "API server"
 _LEADER_ELECTION: Final = "Leader election"
@@ -56,6 +41,19 @@ feature_gates = option(
     metavar="NAME=BOOL,...",
     help="Feature gates, as in kube-scheduler. May be repeated.",
 )
+
+
+class FiniteRange(click.FloatRange):
+    """Range of numbers, none of which is NaN or infinite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+SECONDS: Final = FiniteRange(min=0)
 
 
 def _integer(text: object) -> int:

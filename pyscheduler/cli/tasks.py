@@ -126,11 +126,17 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
     help="schedulerName of the pod (default: that of `run`).",
 )
 @_many("--retry", _ATTEMPTS, "Retries per failure kind: application=2, infrastructure=5, configuration=0.")
-@option("--pending-seconds", section=_ATTEMPTS, type=float, metavar="S", help="Time limit for an attempt to start.")
+@option(
+    "--pending-seconds",
+    section=_ATTEMPTS,
+    type=options.SECONDS,
+    metavar="S",
+    help="Time limit for an attempt to start.",
+)
 @option(
     "--deadline-seconds",
     section=_ATTEMPTS,
-    type=float,
+    type=options.SECONDS,
     metavar="S",
     help="Time limit of the task, including all attempts.",
 )
@@ -279,7 +285,7 @@ def offers(state: Path) -> None:
 @option(
     "--qps",
     section=options.API_SERVER,
-    type=click.FloatRange(min=0),
+    type=options.SECONDS,
     default=200.0,
     help="API calls per second; 0 for no limit.",
 )

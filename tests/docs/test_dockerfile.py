@@ -122,5 +122,5 @@ def test_image_has_the_version_of_the_package() -> None:
     assert images[0]["newTag"] == version[1]
     chart = yaml.safe_load((HELM_CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (version[1], version[1])
-    for page in ("README.md", "CHANGELOG.md", "Dockerfile"):
+    for page in ("README.md", "docs/install.md", "CHANGELOG.md", "Dockerfile"):
         assert version[1] in (ROOT / page).read_text(), page
