@@ -29,6 +29,7 @@ from pyscheduler.config.gates import FeatureGates
 from pyscheduler.config.load import load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
+from pyscheduler.data import EXAMPLES
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from pyscheduler.embedded.hollow import node_templates
 from pyscheduler.kube.connection import ConnectionOptions, connect
@@ -236,7 +237,8 @@ async def _watch(
         commands = f"{_command_without_once(flags)}\n  {_kubectl('kubeconfig')}"
         show(f"Keep it running, and look at it from another terminal:\n  {commands}")
         return 0 if progress.done else 1
-    show(f"Look at it from another terminal; Ctrl-C ends it:\n  {_kubectl(kubeconfig)}")
+    examples = "" if flags.apply else f"\n  kubectl --kubeconfig {kubeconfig} apply -f {EXAMPLES}"
+    show(f"Use it from another terminal; Ctrl-C ends it:{examples}\n  {_kubectl(kubeconfig)}")
     await working
     return 0
 
