@@ -155,7 +155,7 @@ def _matches(obj: Json, target: Mapping[str, str]) -> bool:
 
 
 def _merged(target: Json, patch: Mapping[str, Any]) -> Json:
-    """Return the object with a strategic merge patch applied; null removes a field, new list items come first."""
+    """Return the object with a strategic merge patch applied; null removes a field, items of the patch come first."""
     result = dict(target)
     for name, value in patch.items():
         present = result.get(name)
@@ -171,9 +171,9 @@ def _merged(target: Json, patch: Mapping[str, Any]) -> Json:
 
 
 def _merged_items(present: list[Json], patch: list[Json], key: str) -> list[Json]:
-    changes = {item[key]: item for item in patch}
-    kept = [_merged(item, changes.pop(item[key], {})) for item in present]
-    return [*changes.values(), *kept]
+    by_key = {item[key]: item for item in present}
+    changed = [_merged(by_key.pop(item[key], {}), item) for item in patch]
+    return [*changed, *by_key.values()]
 
 
 def _transform(obj: Json, kustomization: Mapping[str, Any]) -> None:
@@ -203,8 +203,8 @@ def _append_hashes(items: Iterable[_Item]) -> None:
 
 
 def _content_hash(obj: Json) -> str:
-    """Return the suffix that kustomize gives a ConfigMap: of the SHA-256 of its JSON as Go encodes it."""
-    content = {"data": obj["data"], "kind": "ConfigMap", "name": obj["metadata"]["name"]}
+    """Return the suffix that kustomize gives a ConfigMap: of the SHA-256 of its JSON as Go encodes it, without a name."""
+    content = {"data": obj["data"], "kind": "ConfigMap", "name": ""}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -68,7 +68,7 @@ def test_namespace_is_that_of_all_objects_but_the_binding_to_a_role_of_kube_syst
 def test_objects_are_written_in_the_order_of_their_creation(tmp_path: Path) -> None:
     target = tmp_path / "new"
     result = run("second-scheduler", "--image", IMAGE, "--output", str(target))
-    assert result.stdout == f"14 objects written; kubectl apply -f {target}\n"
+    assert result.stdout == f"13 objects written; kubectl apply -f {target}\n"
     written = [yaml.safe_load(file.read_text()) for file in sorted(target.iterdir())]
     assert written == printed("second-scheduler", "--image", IMAGE)
     assert written[0]["kind"] == "CustomResourceDefinition"
