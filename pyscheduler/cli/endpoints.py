@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from pyscheduler.cli.options import FILE, PORT, READABLE, duration, switch
+from pyscheduler.cli.options import FOLDER, PORT, READABLE, duration, switch
 from pyscheduler.cli.sections import option
 from pyscheduler.clock import Clock
 from pyscheduler.config.durations import parse_duration
@@ -95,6 +96,12 @@ def _checked_by(parse: Callable[[str], object]) -> Callable[..., str]:
     return check
 
 
+def _address(_: click.Context, __: click.Parameter, text: str) -> str:
+    if not re.fullmatch(r"[0-9A-Fa-f:.]+(%\w+)?|[A-Za-z0-9][A-Za-z0-9.-]*", text):
+        raise click.BadParameter(f"{text!r} is not an address such as 127.0.0.1 or ::")
+    return text
+
+
 def _minimum_version(text: str) -> object:
     from pyscheduler.shell.serving.tls import minimum_version
 
@@ -133,6 +140,7 @@ _OPTIONS: Final = (
         "--bind-address",
         section=_SECURE_SERVING,
         default="0.0.0.0",
+        callback=_address,
         metavar="A",
         help="Address of the health, metrics and debug endpoints.",
     ),
@@ -147,7 +155,7 @@ _OPTIONS: Final = (
     option(
         "--cert-dir",
         section=_SECURE_SERVING,
-        type=FILE,
+        type=FOLDER,
         metavar="DIR",
         help="Directory for the self-signed certificate pyscheduler.crt.",
     ),

@@ -203,7 +203,7 @@ def _append_hashes(items: Iterable[_Item]) -> None:
 
 
 def _content_hash(obj: Json) -> str:
-    """Return the suffix that kustomize gives a ConfigMap: of the SHA-256 of its JSON as Go encodes it, without a name."""
+    """Return the suffix that kustomize gives a ConfigMap: of the SHA-256 of its JSON in Go's form, without a name."""
     content = {"data": obj["data"], "kind": "ConfigMap", "name": ""}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&\u2028\u2029":

@@ -22,6 +22,8 @@ from pyscheduler.config.problems import ConfigError, Problem
 T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
 READABLE: Final = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+WRITABLE: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
 PORT: Final = click.IntRange(0, 65535)
 CONFIGURATION: Final = "Configuration"
 API_SERVER: Final = "API server"

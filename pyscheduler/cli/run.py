@@ -48,7 +48,7 @@ log = logs.get("run")
 @option(
     "--write-config-to",
     section=options.CONFIGURATION,
-    type=options.FILE,
+    type=options.WRITABLE,
     metavar="FILE",
     help="Write the configuration with all defaults filled in to FILE and exit.",
 )

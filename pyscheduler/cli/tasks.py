@@ -129,14 +129,14 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
 @option(
     "--pending-seconds",
     section=_ATTEMPTS,
-    type=options.SECONDS,
+    type=options.FiniteRange(),
     metavar="S",
     help="Time limit for an attempt to start.",
 )
 @option(
     "--deadline-seconds",
     section=_ATTEMPTS,
-    type=options.SECONDS,
+    type=options.FiniteRange(),
     metavar="S",
     help="Time limit of the task, including all attempts.",
 )

@@ -92,7 +92,7 @@ class UpOptions:
 @option(
     "--kubeconfig-out",
     section=_CLUSTER,
-    type=options.FILE,
+    type=options.WRITABLE,
     metavar="FILE",
     help="Write a kubeconfig for kubectl to FILE.",
 )

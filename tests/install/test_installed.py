@@ -82,7 +82,7 @@ def wheel(python: Path, sdist: Path, tmp_path_factory: pytest.TempPathFactory) -
     """Wheel that is built from the source distribution."""
     target = tmp_path_factory.mktemp("wheel")
     output([python, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", target, sdist], target)
-    (file,) = target.iterdir()
+    (file,) = target.glob("*.whl")
     return file
 
 
