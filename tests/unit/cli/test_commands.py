@@ -11,7 +11,11 @@ import pytest
 
 from pyscheduler.cli.commands import HELP
 
-SLOW = ("kopf", "kubernetes_asyncio", "prometheus_client", "pydantic", "rich", "pyscheduler.embedded", "hypothesis")
+SLOW = (
+    *("aiohttp", "cronsim", "cryptography", "jsonpatch", "jsonschema", "kopf", "kubernetes_asyncio"),
+    *("prometheus_client", "pydantic", "rich", "pyscheduler.embedded", "hypothesis"),
+)
+"""Libraries and packages that a start of the scheduler does not need."""
 
 
 def imported(code: str) -> set[str]:
@@ -23,6 +27,15 @@ def imported(code: str) -> set[str]:
 
 def test_run_imports_no_slow_library() -> None:
     assert imported("import pyscheduler.cli.run").isdisjoint((*SLOW, "pyscheduler.shell.election"))
+
+
+def test_construction_of_the_default_profile_imports_no_slow_library() -> None:
+    construct = (
+        "import pyscheduler.cli.run\nfrom pyscheduler.config.build import build_profiles\n"
+        "from pyscheduler.config.load import default\nfrom pyscheduler.core.framework.handle import empty_handle\n"
+        "build_profiles(default(), empty_handle())"
+    )
+    assert imported(construct).isdisjoint((*SLOW, "importlib.metadata"))
 
 
 def test_entry_points_are_read_only_for_plugins_of_other_distributions() -> None:
