@@ -104,10 +104,8 @@ def test_sdist_and_wheel_have_the_code_the_manifests_and_the_configurations(sdis
     for name in in_git("pyscheduler", "manifests", "config", "plugins/pyscheduler_plugins"):
         is_data = name.startswith(("manifests/", "config/"))
         installed = f"pyscheduler/data/{name}" if is_data else name.removeprefix("plugins/")
-        if name.endswith((".c", ".helmignore")):
-            continue  # of use in the repository only
-        assert installed in in_wheel
-        assert (installed if is_data else name) in in_sdist
+        assert installed in in_wheel or name.endswith(".c"), name
+        assert (installed if is_data else name) in in_sdist, name
     assert not [name for name in in_wheel if name.endswith((".pyc", ".c"))]
 
 

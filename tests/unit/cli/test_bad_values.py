@@ -16,7 +16,7 @@ from pyscheduler.cli import app, main
 Command = tuple[str, ...]
 
 
-class Given(NamedTuple):
+class CommandOption(NamedTuple):
     """Option of a command."""
 
     command: Command
@@ -112,10 +112,10 @@ DURATIONS = ("duration", "ttl", "deadline", "period")
 IGNORED = "has no effect"
 
 
-def options() -> Iterator[Given]:
+def options() -> Iterator[CommandOption]:
     """Yield every option of every command that takes a value, hidden ones included."""
 
-    def below(command: click.Command, path: Command) -> Iterator[Given]:
+    def below(command: click.Command, path: Command) -> Iterator[CommandOption]:
         if isinstance(command, click.Group):
             with click.Context(command) as context:
                 for name in command.list_commands(context):
@@ -125,18 +125,18 @@ def options() -> Iterator[Given]:
             return
         for parameter in command.params:
             if isinstance(parameter, click.Option) and not parameter.is_flag:
-                yield Given(path, parameter)
+                yield CommandOption(path, parameter)
 
     yield from below(app, ())
 
 
-def bad_value(given: Given) -> str:
+def bad_value(tested: CommandOption) -> str:
     """Return a value that the option has to reject, "" if there is none."""
-    kind = given.option.type
-    if given.name in ANY_TEXT or "has no effect" in _ignored(given):
+    kind = tested.option.type
+    if tested.name in ANY_TEXT or "has no effect" in _ignored(tested):
         return ""
-    if given.flag in BAD and not isinstance(kind, click.Choice):
-        return BAD[given.flag]
+    if tested.flag in BAD and not isinstance(kind, click.Choice):
+        return BAD[tested.flag]
     if isinstance(kind, click.Choice | click.types.BoolParamType):
         return "nope"
     if isinstance(kind, click.IntRange) and kind.max is not None:
@@ -147,18 +147,18 @@ def bad_value(given: Given) -> str:
         return "nan"
     if isinstance(kind, click.Path):
         return "{folder}/none"
-    if any(word in given.flag for word in DURATIONS):
+    if any(word in tested.flag for word in DURATIONS):
         return "soon"
     return "bad value"
 
 
-def _ignored(given: Given) -> str:
+def _ignored(tested: CommandOption) -> str:
     from pyscheduler.cli.compat import IGNORED as FLAGS
 
-    return "has no effect" if given.flag.removeprefix("--") in {flag.name for flag in FLAGS} else ""
+    return "has no effect" if tested.flag.removeprefix("--") in {flag.name for flag in FLAGS} else ""
 
 
-GIVEN = {given.name: given for given in options() if bad_value(given)}
+OPTIONS = {tested.name: tested for tested in options() if bad_value(tested)}
 
 
 @pytest.fixture
@@ -174,14 +174,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     logging.getLogger("pyscheduler").setLevel(logging.NOTSET)
 
 
-@pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
+@pytest.mark.parametrize("tested", OPTIONS.values(), ids=OPTIONS)
 def test_bad_value_is_rejected_in_one_line_that_names_the_option(
-    given: Given, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tested: CommandOption, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    value = bad_value(given).format(folder=folder)
-    arguments = [word.format(folder=folder) for word in ARGUMENTS.get(given.command, ())]
-    flags = arguments if given.flag not in arguments else arguments[: arguments.index(given.flag)]
-    monkeypatch.setattr(sys, "argv", ["pyscheduler", *given.command, *flags, f"{given.flag}={value}"])
+    value = bad_value(tested).format(folder=folder)
+    arguments = [word.format(folder=folder) for word in ARGUMENTS.get(tested.command, ())]
+    flags = arguments if tested.flag not in arguments else arguments[: arguments.index(tested.flag)]
+    monkeypatch.setattr(sys, "argv", ["pyscheduler", *tested.command, *flags, f"{tested.flag}={value}"])
     with pytest.raises(SystemExit) as ended:
         main()
     _, err = capfd.readouterr()
@@ -189,8 +189,8 @@ def test_bad_value_is_rejected_in_one_line_that_names_the_option(
     assert "Traceback" not in err
     lines = [line for line in err.splitlines() if line.strip() and not line.startswith(("Usage:", "Try "))]
     assert len(lines) == 1, err
-    assert given.flag in lines[0] or value.rpartition("=")[2] in lines[0], err
+    assert tested.flag in lines[0] or value.rpartition("=")[2] in lines[0], err
 
 
 def test_every_text_that_is_not_rejected_is_an_option() -> None:
-    assert {given.name for given in options()} >= ANY_TEXT
+    assert {tested.name for tested in options()} >= ANY_TEXT
