@@ -1,4 +1,4 @@
-# The scheduler and its plugins, ready for manifests/base/deployment.yaml:
+# The scheduler with its plugins, ready for manifests/base/deployment.yaml:
 #
 #   docker build -t pyscheduler:0.1.0 .
 
@@ -11,10 +11,12 @@ WORKDIR /src
 COPY pyproject.toml requirements.txt requirements-build.txt README.md LICENSE ./
 COPY pyscheduler pyscheduler
 COPY plugins plugins
+COPY manifests manifests
+COPY config config
 # `make constraints` writes both files of hashes. But for the kernels nothing that runs is compiled here.
 RUN python -m venv /build \
  && /build/bin/python -m pip install --no-cache-dir --require-hashes -r requirements-build.txt \
- && /build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . ./plugins \
+ && /build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
  && python -m venv /opt/pyscheduler \
  && /opt/pyscheduler/bin/python -m pip install --no-cache-dir --only-binary=:all: --require-hashes -r requirements.txt \
  && /opt/pyscheduler/bin/python -m pip install --no-cache-dir --no-index --no-deps /wheels/*.whl

@@ -114,8 +114,8 @@ $(VENV)/.venv:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.venv pyproject.toml plugins/pyproject.toml constraints.txt pyscheduler/kernels/compiled.c
-	@$(PIP) install -c constraints.txt -e . -e plugins
+$(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt pyscheduler/kernels/compiled.c
+	@$(PIP) install -c constraints.txt -e .
 	@touch $@
 
 build/docs-venv/.ready: pyproject.toml
@@ -125,5 +125,5 @@ build/docs-venv/.ready: pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	@$(PIP) install -c constraints.txt -e '.[dev]' -e plugins
+	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@

@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = ("pyscheduler", "pyscheduler-plugins")
+OURS = ("pyscheduler",)
 TOOLS = ("pip", "setuptools", "wheel")
 """Packages that every virtual environment contains; our packages do not import them."""
 _PINNED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+_-]+)")

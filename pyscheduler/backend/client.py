@@ -83,9 +83,9 @@ class _CallCounter(ClientMetrics):
 class KubernetesClient:
     """`PodsApi` of a real API server, for `namespace`. Use it as an async context manager.
 
-    `kubeconfig` None means in-cluster credentials, or no credentials if `server` (a URL) is given; `server` overrides
-    the address in the kubeconfig. `qps` limits calls per second (0: no limit), `burst` calls at once, `max_in_flight`
-    concurrent calls. `calls` counts calls by HTTP method.
+    `kubeconfig` None means $KUBECONFIG or in-cluster credentials, or no credentials if `server` (a URL) is given;
+    `server` overrides the address in the kubeconfig. `qps` limits calls per second (0: no limit), `burst` calls at
+    once, `max_in_flight` concurrent calls. `calls` counts calls by HTTP method.
     """
 
     def __init__(

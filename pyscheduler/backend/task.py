@@ -185,6 +185,10 @@ def check(spec: TaskSpec) -> None:
     if problem:
         raise TaskProblem(f"task {spec.id[:80]!r}: {problem}")
     spec.requests()
+    try:
+        Resources.of(spec.limits)
+    except QuantityError as error:
+        raise TaskProblem(f"task {spec.id[:80]!r}: limits: {error}") from None
 
 
 def _problem(spec: TaskSpec) -> str:

@@ -17,10 +17,11 @@ New here? Start a whole cluster in one process, nothing else is needed:
   pyscheduler up
 
 \b
-Explain why a pod is pending, write a configuration, run it on a real cluster:
+Explain why a pod is pending, write a configuration, run it on a real cluster, or in it:
   pyscheduler evaluate --help
   pyscheduler run --write-config-to scheduler.yaml
   pyscheduler run --config scheduler.yaml --kubeconfig ~/.kube/config
+  pyscheduler manifests second-scheduler --image IMAGE | kubectl apply -f -
 """
 
 

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from pyscheduler import logs
 from pyscheduler.api import ResourceKind
 from pyscheduler.api.objects import NodeObject, ObjectMeta, PodObject
-from pyscheduler.cli.batch_plugins import Queues
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import from_value
 from pyscheduler.config.loaded import LoadedConfig
@@ -23,6 +22,7 @@ from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.events import NodeChanged, ObjectChanged, PodChanged
 from pyscheduler.core.machine import Machine
 from pyscheduler.kube.paths import NODES
+from pyscheduler_plugins.queues.plugin import Queues
 
 _PLUGINS: Final = ("Queues", "PodGroups")
 _log = logs.get("batch")

@@ -63,15 +63,16 @@ def kubeconfig_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--kubeconfig",
         section=options.API_SERVER,
         type=options.FILE,
-        callback=lambda _, __, file: file or _default_kubeconfig(),
+        callback=lambda _, __, file: file or _kubeconfig_of_user(),
         metavar="FILE",
         help="Kubeconfig (default: $KUBECONFIG, ~/.kube/config, in-cluster credentials).",
     )(command)
 
 
-def _default_kubeconfig() -> Path | None:
-    files = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-    return next((file for file in (*files, Path.home() / ".kube" / "config") if file.exists()), None)
+def _kubeconfig_of_user() -> Path | None:
+    """Return ~/.kube/config if it exists and $KUBECONFIG, which takes precedence, is not set."""
+    file = Path.home() / ".kube" / "config"
+    return None if os.environ.get("KUBECONFIG") or not file.exists() else file
 
 
 _OPTIONS = (
@@ -102,7 +103,7 @@ _OPTIONS = (
     option(
         "--interval",
         section=OUTPUT,
-        type=click.FloatRange(min=0.1),
+        type=options.FiniteRange(min=0.1),
         default=2.0,
         metavar="S",
         help="Seconds between two reads of --watch; more if a read takes long.",

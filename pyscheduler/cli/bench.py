@@ -15,7 +15,7 @@ import click
 import yaml
 from rich.console import Console
 
-from pyscheduler.cli.options import FILE
+from pyscheduler.cli.options import FILE, WRITABLE, FiniteRange
 from pyscheduler.cli.problems import CommandProblem, unreadable
 from pyscheduler.cli.sections import SectionedCommand, option
 
@@ -98,9 +98,9 @@ def _module(name: str) -> Any:
     help="Delay every API call by this many milliseconds through a proxy; with a list (5,20,50,100) run once for each."
     " Default workloads: all labelled latency.",
 )
-@option("--json", section=_RESULTS, type=FILE, metavar="FILE", help="Write the results to FILE as JSON.")
-@option("--markdown", section=_RESULTS, type=FILE, metavar="FILE", help="Write the tables to FILE.")
-@option("--seconds", section=_RUNS, type=click.FloatRange(min=1), default=120.0, help="Time limit of one run.")
+@option("--json", section=_RESULTS, type=WRITABLE, metavar="FILE", help="Write the results to FILE as JSON.")
+@option("--markdown", section=_RESULTS, type=WRITABLE, metavar="FILE", help="Write the tables to FILE.")
+@option("--seconds", section=_RUNS, type=FiniteRange(min=1), default=120.0, help="Time limit of one run.")
 def compare(
     workload: tuple[str, ...],
     label: tuple[str, ...],

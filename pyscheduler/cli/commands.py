@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from pyscheduler.shell.gc_tuning import defer_first_collection
 
@@ -23,7 +24,9 @@ HELP: Final = {
     "queue": "Stop and resume queues.",
     "evaluate": "Explain decisions: what each plugin returns for each node, as JSON, without an API server.",
     "config": "Validate configuration files and show their defaults.",
-    "plugins": "List the installed plugins.",
+    "plugins": "List the installed plugins, and what replaces those of other schedulers.",
+    "manifests": "Print the manifests that install the scheduler, and the paths of examples and configurations.",
+    "completion": "Print the script that completes commands and options in SHELL.",
     "bench": "Measure a plugin or, in a source checkout after `make test`, the scheduler.",
 }
 """Help line of each command in `pyscheduler --help`; module and function have the command's name."""
@@ -48,6 +51,11 @@ class Commands(click.Group):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         command: click.Command = getattr(import_module(f"pyscheduler.cli.{cmd_name}"), cmd_name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        commands = [CompletionItem(name, help=text) for name, text in HELP.items() if name.startswith(incomplete)]
+        # click's own method would import every command.
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

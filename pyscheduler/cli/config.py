@@ -64,8 +64,8 @@ def from_volcano(file: Path, scheduler_name: str) -> None:
       kubectl get configmap -n volcano-system volcano-scheduler-configmap -o yaml > volcano.yaml
       pyscheduler config from-volcano volcano.yaml > scheduler.yaml
 
-    FILE is volcano-scheduler.conf or the ConfigMap that has it. stderr lists what becomes of each setting. The plugins
-    are those of the distribution pyscheduler-plugins. Stop Volcano's scheduler before this one uses its name.
+    FILE is volcano-scheduler.conf or the ConfigMap that has it. stderr lists what becomes of each setting. Stop
+    Volcano's scheduler before this one uses its name.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")

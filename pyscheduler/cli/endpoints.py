@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from pyscheduler.cli.options import FILE, duration, switch
+from pyscheduler.cli.options import FOLDER, PORT, READABLE, duration, switch
 from pyscheduler.cli.sections import option
 from pyscheduler.clock import Clock
 from pyscheduler.config.durations import parse_duration
@@ -26,6 +27,7 @@ from pyscheduler.shell.threads import LoopThread
 
 if TYPE_CHECKING:
     from pyscheduler.api.pod import Pod
+    from pyscheduler.shell.serving.allowed_paths import AllowedPaths
     from pyscheduler.shell.serving.authorization import AuthorizationFilter
     from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, TrustedAuthorities
     from pyscheduler.shell.serving.http import AsyncPage, Page
@@ -78,6 +80,46 @@ class EndpointOptions(msgspec.Struct, frozen=True):
         )
 
 
+def _checked_by(parse: Callable[[str], object]) -> Callable[..., str]:
+    """Return a callback that rejects what `parse` rejects; the default is not parsed, to save the start the imports."""
+
+    def check(context: click.Context, parameter: click.Parameter, text: str) -> str:
+        if text != parameter.get_default(context):
+            from pyscheduler.shell.serving.http import ServerProblem
+
+            try:
+                parse(text)
+            except (ServerProblem, ValueError) as problem:
+                raise click.BadParameter(str(problem)) from None
+        return text
+
+    return check
+
+
+def _address(_: click.Context, __: click.Parameter, text: str) -> str:
+    if not re.fullmatch(r"[0-9A-Fa-f:.]+(%\w+)?|[A-Za-z0-9][A-Za-z0-9.-]*", text):
+        raise click.BadParameter(f"{text!r} is not an address such as 127.0.0.1 or ::")
+    return text
+
+
+def _minimum_version(text: str) -> object:
+    from pyscheduler.shell.serving.tls import minimum_version
+
+    return minimum_version(text)
+
+
+def _cipher_suites(text: str) -> object:
+    from pyscheduler.shell.serving.tls import openssl_ciphers
+
+    return openssl_ciphers(text)
+
+
+def _allowed_paths(text: str) -> AllowedPaths:
+    from pyscheduler.shell.serving.allowed_paths import AllowedPaths
+
+    return AllowedPaths([path for path in text.split(",") if path])
+
+
 def _ttl_option(flag: str, section: str, what: str) -> Callable[..., Any]:
     text = f"How long to cache {what}."
     return option(flag, section=section, default="10s", callback=duration, metavar="D", help=text)
@@ -98,12 +140,14 @@ _OPTIONS: Final = (
         "--bind-address",
         section=_SECURE_SERVING,
         default="0.0.0.0",
+        callback=_address,
         metavar="A",
         help="Address of the health, metrics and debug endpoints.",
     ),
     option(
         "--secure-port",
         section=_SECURE_SERVING,
+        type=PORT,
         default=10259,
         metavar="P",
         help="HTTPS port of the endpoints; 0 disables them.",
@@ -111,21 +155,21 @@ _OPTIONS: Final = (
     option(
         "--cert-dir",
         section=_SECURE_SERVING,
-        type=FILE,
+        type=FOLDER,
         metavar="DIR",
         help="Directory for the self-signed certificate pyscheduler.crt.",
     ),
     option(
         "--tls-cert-file",
         section=_SECURE_SERVING,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="Serving certificate (default: a self-signed one).",
     ),
     option(
         "--tls-private-key-file",
         section=_SECURE_SERVING,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="Private key of the serving certificate.",
     ),
@@ -133,6 +177,7 @@ _OPTIONS: Final = (
         "--tls-min-version",
         section=_SECURE_SERVING,
         default="",
+        callback=_checked_by(_minimum_version),
         metavar="V",
         help="VersionTLS12 (default) or VersionTLS13.",
     ),
@@ -140,20 +185,21 @@ _OPTIONS: Final = (
         "--tls-cipher-suites",
         section=_SECURE_SERVING,
         default="",
+        callback=_checked_by(_cipher_suites),
         metavar="NAME,...",
         help="Cipher suites for TLS 1.2.",
     ),
     option(
         "--client-ca-file",
         section=_AUTHENTICATION,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="CA of client certificates (default: the cluster's client CA).",
     ),
     option(
         "--authentication-kubeconfig",
         section=_AUTHENTICATION,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="Kubeconfig of the cluster that reviews tokens (default: --kubeconfig).",
     ),
@@ -174,7 +220,7 @@ _OPTIONS: Final = (
     option(
         "--requestheader-client-ca-file",
         section=_AUTHENTICATION,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="CA of front proxies' certificates (default: that of the cluster).",
     ),
@@ -188,7 +234,7 @@ _OPTIONS: Final = (
     option(
         "--authorization-kubeconfig",
         section=_AUTHORIZATION,
-        type=FILE,
+        type=READABLE,
         metavar="FILE",
         help="Kubeconfig of the cluster that reviews access (default: --kubeconfig).",
     ),
@@ -196,6 +242,7 @@ _OPTIONS: Final = (
         "--authorization-always-allow-paths",
         section=_AUTHORIZATION,
         default="/healthz,/readyz,/livez",
+        callback=_checked_by(_allowed_paths),
         metavar="PATH,...",
         help="Paths served without authorization; a trailing * matches any suffix.",
     ),
@@ -333,14 +380,10 @@ async def serve(
     stack: AsyncExitStack,
 ) -> None:
     """Serve pages over HTTPS on the running loop until the stack is closed. ServerProblem, ConnectionProblem."""
-    from pyscheduler.shell.serving.allowed_paths import AllowedPaths
     from pyscheduler.shell.serving.http import HttpServer
     from pyscheduler.shell.serving.tls import Tls, TlsOptions
 
-    try:
-        allowed = AllowedPaths([p for p in options.authorization_always_allow_paths.split(",") if p])
-    except ValueError as problem:
-        raise click.BadParameter(str(problem), param_hint="--authorization-always-allow-paths") from None
+    allowed = _allowed_paths(options.authorization_always_allow_paths)
     tokens = await _review_connection(options.authentication_kubeconfig, calls, clock, stack)
     access = await _review_connection(options.authorization_kubeconfig, calls, clock, stack)
 

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection
-from pyscheduler.cli.batch_plugins import Queues
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import has_other_gates
+from pyscheduler_plugins.queues.plugin import Queues
 
 GATED: Final = "Gated"
 """State of a group that is not attempted: pods, its PodGroup or an open queue are missing."""

@@ -1,126 +1,163 @@
-"""Manifest files for `up --apply`: all are read and validated before the first object is created."""
+"""`pyscheduler manifests`: the manifests that are installed with the package, ready for `kubectl apply`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+import shutil
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import click
 import yaml
 
-from pyscheduler.cli.problems import CommandProblem, unreadable
-from pyscheduler.embedded import Api
-from pyscheduler.embedded.objects import Json
-from pyscheduler.embedded.resources import Resource
-from pyscheduler.embedded.server_state import WriteOptions
-from pyscheduler.embedded.status import ApiStatusError
+from pyscheduler import data
+from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.cli.kustomize import Json, pod_specs, render
 
-_SUFFIXES = (".yaml", ".yml", ".json")
-_FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass")
-_IGNORED = ("Kustomization",)
-_CRD = "CustomResourceDefinition"
+KUSTOMIZATIONS: Final = {
+    "second-scheduler": "overlays/second-scheduler",
+    "default-scheduler": "overlays/default-scheduler",
+    "batch": "overlays/batch",
+    "crds": "crds",
+    "dashboard": "dashboard",
+}
+"""Folder of each kustomization below manifests/."""
+FOLDERS: Final = {"examples": data.EXAMPLES, "helm": data.HELM_CHART, "config": data.CONFIGURATIONS}
+"""Installed folders that are used by their path."""
+_WITHOUT_IMAGE: Final = ("crds", "dashboard")
+_NAMESPACE: Final = "kube-system"
+_IMAGE: Final = "pyscheduler"
+_CLIENT_CA_ROLE: Final = "extension-apiserver-authentication-reader"
+"""Role of kube-system, so a binding to it cannot be in another namespace."""
+_HELP: Final = """Print the manifests that install the scheduler, and the paths of examples and configurations.
 
+\b
+  second-scheduler    beside kube-scheduler, for pods with schedulerName: pyscheduler
+  batch               the same for pod groups and queues, instead of it
+  default-scheduler   instead of kube-scheduler, on kubeadm's control-plane nodes
+  crds                kinds of Volcano and scheduler-plugins, for clusters without them
+  dashboard           Grafana dashboard in a ConfigMap
+  examples            path of the example workloads
+  config              path of the example configurations
+  helm                path of the Helm chart
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """Object to create, and its place in the file."""
-
-    place: str
-    object: Json
-
-    @property
-    def kind(self) -> tuple[str, str]:
-        return str(self.object["apiVersion"]), str(self.object["kind"])
-
-
-def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
-    """Read all objects of files, and of the YAML and JSON files in folders. CommandProblem names file and place."""
-    return [manifest for path in paths for file in _files(path) for manifest in _read(file)]
-
-
-def apply(api: Api, manifests: Sequence[Manifest]) -> None:
-    """Create all objects, required kinds first. CommandProblem, with nothing created, if the dry run rejects one."""
-    ordered = sorted(manifests, key=lambda m: _FIRST.index(m.kind[1]) if m.kind[1] in _FIRST else len(_FIRST))
-    new_kinds = {_defined(m.object) for m in ordered if m.kind[1] == _CRD}
-    namespaces = {m.object["metadata"]["name"] for m in ordered if m.kind[1] == "Namespace"}
-    for manifest in ordered:
-        if manifest.kind not in new_kinds and _namespace(manifest.object) not in namespaces:
-            _create(api, manifest, WriteOptions(dry_run=True, validation="Strict"))
-    for manifest in ordered:
-        _create(api, manifest, WriteOptions(validation="Strict"))
+\b
+Install it beside kube-scheduler, and start example workloads:
+  pyscheduler manifests second-scheduler --image registry.example.com/pyscheduler:0.1.0 | kubectl apply -f -
+  kubectl apply -f "$(pyscheduler manifests examples)"
+"""
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        files = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES)
-        if not files:
-            raise CommandProblem(f"{path}: has no .yaml, .yml or .json files to apply")
-        return files
-    return [path]
+@click.command(help=_HELP)
+@click.argument("name", metavar="NAME", type=click.Choice([*KUSTOMIZATIONS, *FOLDERS]))
+@click.option("--image", metavar="IMAGE", help="Image of the scheduler; required where it is deployed.")
+@click.option("--namespace", "-n", metavar="NS", help=f"Existing namespace of the objects (default: {_NAMESPACE}).")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), metavar="DIR", help="Write files to a new folder, one an object."
+)
+def manifests(name: str, image: str | None, namespace: str | None, output: Path | None) -> None:
+    if name in FOLDERS:
+        _reject_options(name, image, namespace)
+        click.echo(FOLDERS[name] if output is None else _copied(FOLDERS[name], output))
+        return
+    objects = objects_of(name, image, namespace)
+    if output is None:
+        click.echo(_to_yaml(objects), nl=False)
+        return
+    _write(objects, output)
+    click.echo(f"{len(objects)} objects written; kubectl apply -f {output}")
 
 
-def _read(path: Path) -> Iterator[Manifest]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
-    try:
-        documents = list(yaml.safe_load_all(text))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        raise CommandProblem(f"{place}: not valid YAML: {getattr(error, 'problem', None) or error}") from None
-    for number, document in enumerate(documents, 1):
-        if document is not None:
-            yield from _objects(document, f"{path}: document {number}" if len(documents) > 1 else str(path))
+def objects_of(name: str, image: str | None, namespace: str | None = None) -> list[Json]:
+    """Return the objects of a kustomization with an image and a namespace. BadParameter if these do not fit."""
+    if name in _WITHOUT_IMAGE:
+        _reject_options(name, image)
+    elif not image:
+        raise click.BadParameter("is required: name the image that you have built and pushed", param_hint="--image")
+    elif not re.fullmatch(r"[\w.:/@-]+", image):
+        raise click.BadParameter(f"{image!r} is not an image such as registry.example.com/a:1", param_hint="--image")
+    if namespace is not None:
+        _check_namespace(name, namespace)
+    return render(data.MANIFESTS / KUSTOMIZATIONS[name], partial(_change, image=image, namespace=namespace))
 
 
-def _objects(document: Any, place: str) -> Iterator[Manifest]:
-    if not isinstance(document, dict):
-        raise CommandProblem(
-            f"{place}: must be a Kubernetes object with apiVersion, kind and metadata, is {type(document).__name__}"
+def _reject_options(name: str, image: str | None, namespace: str | None = None) -> None:
+    for option, value in (("--image", image), ("--namespace", namespace)):
+        if value is not None:
+            raise click.BadParameter(f"{name} has none", param_hint=option)
+
+
+def _check_namespace(name: str, namespace: str) -> None:
+    if name == "default-scheduler" and namespace != _NAMESPACE:
+        raise click.BadParameter(f"default-scheduler runs in {_NAMESPACE} only", param_hint="--namespace")
+    if not re.fullmatch("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", namespace):
+        raise click.BadParameter(f"{namespace!r} is not the name of a namespace", param_hint="--namespace")
+
+
+def _change(objects: list[Json], image: str | None, namespace: str | None) -> None:
+    if image is not None:
+        for spec in pod_specs(objects):
+            for container in spec["containers"]:
+                container["image"] = image
+    if namespace is not None:
+        for obj in objects:
+            _move(obj, namespace)
+
+
+def _move(obj: Json, namespace: str) -> None:
+    """Move an object, and what it names, from kube-system to another namespace."""
+    if obj["metadata"].get("namespace") == _NAMESPACE and obj.get("roleRef", {}).get("name") != _CLIENT_CA_ROLE:
+        obj["metadata"]["namespace"] = namespace
+    for subject in obj.get("subjects", ()):
+        subject["namespace"] = namespace
+    configuration = obj.get("data", {}).get("config.yaml")
+    if configuration is not None:
+        obj["data"]["config.yaml"] = configuration.replace(
+            f"resourceNamespace: {_NAMESPACE}", f"resourceNamespace: {namespace}"
         )
-    if document.get("kind") in _IGNORED:
-        return
-    if document.get("kind") == "List":
-        for i, item in enumerate(document.get("items") or ()):
-            yield from _objects(item, f"{place}: items[{i}]")
-        return
-    for field in ("apiVersion", "kind"):
-        if not isinstance(document.get(field), str):
-            raise CommandProblem(f"{place}: {field}: is required; write it as for `kubectl apply`")
-    meta = document.get("metadata")
-    if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
-        raise CommandProblem(f"{place}: metadata.name: is required, or metadata.generateName")
-    yield Manifest(place, document)
 
 
-def _create(api: Api, manifest: Manifest, options: WriteOptions) -> None:
-    resource = _resource(api, manifest)
-    namespace = _namespace(manifest.object) if resource.namespaced else ""
+def _copied(folder: Path, target: Path) -> Path:
     try:
-        api.create(resource, namespace, manifest.object, options)
-    except ApiStatusError as error:
-        raise CommandProblem(f"{manifest.place}: {error.message}") from None
+        shutil.copytree(folder, target)
+    except OSError as error:
+        raise _unwritable(target, error) from None
+    return target
 
 
-def _resource(api: Api, manifest: Manifest) -> Resource:
-    version, kind = manifest.kind
-    resource = api.state.registry.of_kind(version, kind)
-    if resource is None:
-        hint = "apply its CustomResourceDefinition, or correct apiVersion and kind"
-        raise CommandProblem(f"{manifest.place}: kind: no {kind} in {version} is served; {hint}")
-    return resource
+def _write(objects: Sequence[Json], folder: Path) -> None:
+    """Write each object to a file; sorted by name they are in the order of creation, as kubectl reads them."""
+    try:
+        folder.mkdir(parents=True)
+        for number, obj in enumerate(objects, 1):
+            file = folder / f"{number:02}-{obj['kind'].lower()}-{obj['metadata']['name']}.yaml"
+            file.write_text(_to_yaml([obj]), encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(folder, error) from None
 
 
-def _namespace(obj: Json) -> str:
-    return str(obj["metadata"].get("namespace") or "default")
+def _unwritable(folder: Path, error: OSError) -> CommandProblem:
+    reason = "exists already" if isinstance(error, FileExistsError) else error.strerror or str(error)
+    return CommandProblem(f"--output: {folder}: {reason}; name a new folder")
 
 
-def _defined(crd: Json) -> tuple[str, str]:
-    """Return apiVersion and kind of the first version that a CustomResourceDefinition defines."""
-    spec = crd.get("spec") or {}
-    versions: Iterable[Json] = spec.get("versions") or ({},)
-    version = next(iter(versions)).get("name", "")
-    return f"{spec.get('group', '')}/{version}", str((spec.get("names") or {}).get("kind", ""))
+class _Dumper(yaml.SafeDumper):
+    """YAML as people write it: texts of several lines are literal blocks."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> Any:
+    style = None
+    if "\n" in text:
+        style = "|"
+    elif re.fullmatch(r"[yYnN]|[-+]?[0-9.]+[eE][-+]?[0-9]+", text):
+        style = '"'  # PyYAML reads these as text, other parsers as numbers and booleans
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _to_yaml(objects: Sequence[Json]) -> str:
+    return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, allow_unicode=True)

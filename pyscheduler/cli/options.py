@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import wraps
 from logging import WARNING, getLogger
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -20,6 +21,10 @@ from pyscheduler.config.problems import ConfigError, Problem
 
 T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
+READABLE: Final = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+WRITABLE: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
+PORT: Final = click.IntRange(0, 65535)
 CONFIGURATION: Final = "Configuration"
 API_SERVER: Final = "API server"
 _LEADER_ELECTION: Final = "Leader election"
@@ -38,6 +43,19 @@ feature_gates = option(
     metavar="NAME=BOOL,...",
     help="Feature gates, as in kube-scheduler. May be repeated.",
 )
+
+
+class FiniteRange(click.FloatRange):
+    """Range of numbers, none of which is NaN or infinite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+SECONDS: Final = FiniteRange(min=0)
 
 
 def _integer(text: object) -> int:

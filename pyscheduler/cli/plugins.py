@@ -1,63 +1,76 @@
-"""`pyscheduler plugins`: list the installed plugins."""
+"""`pyscheduler plugins`: list the installed plugins, and where a configuration enables them."""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from pyscheduler import intree
 from pyscheduler.api.plugin import ScorePlugin
-from pyscheduler.config.discover import installed
+from pyscheduler.cli import options
+from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.config.discover import OWN_DISTRIBUTION, Catalogue, installed
+from pyscheduler.config.load import default, load
+from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.config.other_schedulers import replacement
 from pyscheduler.config.problems import ConfigError, Report
-from pyscheduler.core.framework.registry import PluginRegistration, Registry
-from pyscheduler.intree import DEFAULT_MULTIPOINT
+from pyscheduler.core.framework.registry import PluginRegistration, points_of
+from pyscheduler.intree import DEFAULT_MULTIPOINT, FEATURE_GATES
 
 FORMATS = ("table", "json")
+_WIDTHS = (100, 240)
+"""Columns of the table: at least on a terminal, where longer lines wrap, and elsewhere."""
+_NOT_ENABLED = "not enabled"
 
 
 @click.group
 def plugins() -> None:
-    """List the installed plugins.
+    """List the installed plugins, and what replaces those of other schedulers.
 
     \b
       pyscheduler plugins list
-      pyscheduler plugins list -o json
+      pyscheduler plugins list --config scheduler.yaml
+      pyscheduler plugins list Coscheduling binpack
 
     A configuration can also enable a class of a file in the working directory as module:Class; see docs/plugins.md.
     """
 
 
 @plugins.command("list")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@options.config
+@options.feature_gates
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Output format.")
-def list_(output: str) -> None:
-    """List plugins that a configuration can name: extension points, distribution, default weight.
+def list_(names: tuple[str, ...], config: Path | None, feature_gates: tuple[str, ...], output: str) -> None:
+    """List plugins that a configuration can name: whether it enables them, weight, distribution, extension points.
 
-    Plugins that cannot be loaded are reported on stderr.
+    Without --config it is the default profile. NAMEs limit the list; for a plugin of scheduler-plugins or Volcano, what
+    replaces it is printed. Plugins that cannot be loaded are reported on stderr.
     """
-    rows = [_row(plugin) for plugin in _registry()]
-    if output == "json":
-        click.echo(json.dumps([asdict(row) for row in rows], indent=2))
-        return
-    table = Table("name", "extension points", "distribution", "default", "weight", box=None, pad_edge=False)
-    for row in rows:
-        default_set, weight = "yes" if row.default else "", str(row.weight or "")
-        table.add_row(row.name, ", ".join(row.points), row.distribution, default_set, weight)
-    Console().print(table)
-
-
-def _registry() -> Registry:
-    """Return all installed plugins. ConfigError if two have the same name."""
+    gates = options.gates(feature_gates)
     report = Report()
-    registry = installed(report).registry
-    registry.complete()
+    catalogue = installed(report, gates)
+    catalogue.registry.complete()
     for warning in report.warnings:
         click.echo(f"warning: {warning}", err=True)
     if report.problems:
         raise ConfigError(report.problems)
-    return registry
+    rows = list(_rows(catalogue, load(config, gates) if config else default(gates)))
+    if names:
+        rows, notes = _selected(names, rows, catalogue)
+        for note in notes:
+            click.echo(note, err=output == "json")
+    if output == "json":
+        click.echo(json.dumps([asdict(row) for row in rows], indent=2))
+    elif rows:
+        _print(rows)
 
 
 @dataclass(frozen=True)
@@ -71,11 +84,65 @@ class PluginRow:
     """True if the default profile enables it."""
     weight: int | None
     """Default weight of its scores; None if it has no Score."""
+    profiles: tuple[str, ...]
+    """Profiles of the configuration that enable it."""
+    disabled: str
+    """Reason why no profile enables it, "" if one does."""
 
 
-def _row(plugin: PluginRegistration) -> PluginRow:
+def _rows(catalogue: Catalogue, loaded: LoadedConfig) -> Iterator[PluginRow]:
+    """Yield all plugins: those of the feature gates that are off, installed ones and those of import paths."""
+    registered: Mapping[str, PluginRegistration] = {plugin.name: plugin for plugin in loaded.registry}
+    for cls in intree.PLUGINS:
+        yield _row(registered.get(cls.name) or PluginRegistration(cls.name, cls, OWN_DISTRIBUTION, True), loaded)
+    in_tree = {cls.name for cls in intree.PLUGINS}
+    yield from (_row(plugin, loaded) for plugin in registered.values() if plugin.name not in in_tree)
+    for name, reason in catalogue.broken.items():
+        yield PluginRow(name, (), "", False, None, (), f"cannot be loaded: {reason}")
+
+
+def _row(plugin: PluginRegistration, loaded: LoadedConfig) -> PluginRow:
     weights = dict(DEFAULT_MULTIPOINT)
     weight = None
     if issubclass(plugin.cls, ScorePlugin):
         weight = weights.get(plugin.name) or plugin.cls.weight
-    return PluginRow(plugin.name, plugin.points, plugin.distribution, plugin.name in weights, weight)
+    profiles = tuple(profile.scheduler_name for profile in loaded.profiles if plugin.name in profile.plugins)
+    gate = FEATURE_GATES.get(plugin.name)
+    is_gated = gate is not None and not loaded.gates.on(gate)
+    disabled = ""
+    if is_gated:
+        disabled = f"feature gate {gate} is off"
+    elif not profiles:
+        disabled = "disabled" if plugin.name in weights else _NOT_ENABLED
+    name = loaded.imported.get(plugin.name)
+    source = f"{plugin.distribution} ({name})" if name else plugin.distribution
+    is_default = plugin.name in weights and not is_gated
+    return PluginRow(plugin.name, points_of(plugin.cls), source, is_default, weight, profiles, disabled)
+
+
+def _selected(
+    names: Sequence[str], rows: Sequence[PluginRow], catalogue: Catalogue
+) -> tuple[list[PluginRow], list[str]]:
+    """Return the rows with these names, and a line for each name of another scheduler. CommandProblem for others."""
+    by_name = {row.name: row for row in rows}
+    notes = []
+    for name in names:
+        if name not in by_name:
+            text = f'plugin "{name}" does not exist{catalogue.hint(name)}'
+            if not replacement(name):
+                raise CommandProblem(f"{text}; `pyscheduler plugins list` shows all")
+            notes.append(text)
+    return [by_name[name] for name in names if name in by_name], notes
+
+
+def _print(rows: Sequence[PluginRow]) -> None:
+    table = Table("name", "enabled", "weight", "distribution", "extension points", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for column in table.columns[1:]:
+        column.overflow = "fold"
+    for row in rows:
+        enabled = ", ".join(row.profiles) or f"no: {row.disabled}"
+        table.add_row(row.name, enabled, str(row.weight or ""), row.distribution, ", ".join(row.points))
+    console = Console(soft_wrap=True, highlight=False)
+    console.width = max(_WIDTHS[0], console.width) if sys.stdout.isatty() else _WIDTHS[1]
+    console.print(table)

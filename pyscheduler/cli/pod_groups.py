@@ -26,7 +26,7 @@ class PodGroupControllerRunner:
     """
 
     def __init__(self, kubeconfig: Path | None, server: str = "", schedulers: Sequence[str] = ()) -> None:
-        """`kubeconfig` None means in-cluster credentials; `server` overrides its address.
+        """`kubeconfig` None means $KUBECONFIG or in-cluster credentials; `server` overrides its address.
 
         `schedulers` are the names of the profiles: Volcano's objects that name others are left alone.
         """

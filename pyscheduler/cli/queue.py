@@ -10,11 +10,12 @@ import click
 from pyscheduler.api import ApiError
 from pyscheduler.cli import options
 from pyscheduler.cli.batch_command import kubeconfig_option
-from pyscheduler.cli.batch_plugins import DEFAULT_QUEUE, QUEUE, QueueState
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.sections import SectionedCommand
 from pyscheduler.kube.connection import Connection, ConnectionOptions, connect
 from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler_plugins.queues.plugin import DEFAULT_QUEUE
+from pyscheduler_plugins.queues.queue import QUEUE, QueueState
 
 _HELP = """Stop and resume queues.
 

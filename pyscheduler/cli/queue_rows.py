@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from pyscheduler.api.resources import CPU, Amounts
-from pyscheduler.cli.batch_plugins import Queue, Queues, QueueTree
 from pyscheduler.cli.group_rows import GATED, GroupRow, quota_plugin
 from pyscheduler.core.context import Context
+from pyscheduler_plugins.queues.plugin import Queues
+from pyscheduler_plugins.queues.queue import Queue
+from pyscheduler_plugins.queues.tree import QueueTree
 
 INVALID, MISSING = "Invalid", "Missing"
 Amount = int | float

@@ -43,12 +43,12 @@ log = logs.get("run")
     section=options.API_SERVER,
     type=options.FILE,
     metavar="FILE",
-    help="Kubeconfig for the API server (default: in-cluster credentials).",
+    help="Kubeconfig for the API server (default: $KUBECONFIG, in-cluster credentials).",
 )
 @option(
     "--write-config-to",
     section=options.CONFIGURATION,
-    type=options.FILE,
+    type=options.WRITABLE,
     metavar="FILE",
     help="Write the configuration with all defaults filled in to FILE and exit.",
 )

@@ -32,6 +32,7 @@ from pyscheduler.backend.state.request_queue import Kill, QueuedRequest, Request
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord
 from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.kube.credentials import files_of_environment
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.1
@@ -90,8 +91,9 @@ def _fixed_budget(flags: RunOptions) -> FixedBudget | None:
 
 def _check_kubeconfig(file: Path | None) -> None:
     """Raise CommandProblem if the file is missing, or if there is none outside of a cluster."""
-    if file is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
-        raise CommandProblem("no kubeconfig was given and this is not a pod of a cluster: pass --kubeconfig FILE")
+    if file is None and not files_of_environment() and "KUBERNETES_SERVICE_HOST" not in os.environ:
+        hint = "pass --kubeconfig FILE or set KUBECONFIG"
+        raise CommandProblem(f"no kubeconfig was given and this is not a pod of a cluster: {hint}")
     if file is not None and not file.exists():
         raise CommandProblem(f"--kubeconfig {file} does not exist; `pyscheduler up --kubeconfig-out {file}` writes one")
 

@@ -27,8 +27,10 @@ commands read that file or add requests to it, so they work on the same machine,
 \b
 Run a first task, in two terminals (for a test cluster: pyscheduler up --kubeconfig-out kubeconfig):
   pyscheduler tasks run --kubeconfig kubeconfig
-  pyscheduler tasks submit hello --image busybox:1.37 --cpu 100m -- echo hello
+  pyscheduler tasks submit hello --image busybox:1.37 --annotation pyscheduler.io/run-seconds=1 -- echo hello
   pyscheduler tasks watch
+
+Hollow nodes run no containers: the annotation is the run time there, and has no effect on other nodes.
 
 `run` may be killed at any time and resumes at its next start: no task is lost or run twice. See docs/tasks.md.
 """
@@ -99,6 +101,7 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
 @_many("--limit", _POD, "Resource limits: memory=2Gi.", "limits")
 @_many("--env", _POD, "Environment variables.")
 @_many("--label", _POD, "Labels of the pod.", "labels")
+@_many("--annotation", _POD, "Annotations of the pod.", "annotations")
 @_many("--node-selector", _SCHEDULING, "Node labels that the pod requires.")
 @option("--priority-class", section=_SCHEDULING, default="", metavar="P", help="PriorityClass of the pod.")
 @option(
@@ -123,11 +126,17 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
     help="schedulerName of the pod (default: that of `run`).",
 )
 @_many("--retry", _ATTEMPTS, "Retries per failure kind: application=2, infrastructure=5, configuration=0.")
-@option("--pending-seconds", section=_ATTEMPTS, type=float, metavar="S", help="Time limit for an attempt to start.")
+@option(
+    "--pending-seconds",
+    section=_ATTEMPTS,
+    type=options.FiniteRange(),
+    metavar="S",
+    help="Time limit for an attempt to start.",
+)
 @option(
     "--deadline-seconds",
     section=_ATTEMPTS,
-    type=float,
+    type=options.FiniteRange(),
     metavar="S",
     help="Time limit of the task, including all attempts.",
 )
@@ -262,7 +271,7 @@ def offers(state: Path) -> None:
     section=options.API_SERVER,
     type=options.FILE,
     metavar="FILE",
-    help="Kubeconfig (default: in-cluster credentials).",
+    help="Kubeconfig (default: $KUBECONFIG, in-cluster credentials).",
 )
 @option("--namespace", "-n", section=options.API_SERVER, default="default", metavar="NS", help="Namespace of the pods.")
 @option(
@@ -276,7 +285,7 @@ def offers(state: Path) -> None:
 @option(
     "--qps",
     section=options.API_SERVER,
-    type=click.FloatRange(min=0),
+    type=options.SECONDS,
     default=200.0,
     help="API calls per second; 0 for no limit.",
 )

@@ -19,17 +19,19 @@ from rich.console import Console
 
 from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.cli import options
-from pyscheduler.cli.manifests import Manifest, apply, read_manifests
+from pyscheduler.cli.manifest_files import Manifest, apply, read_manifests
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table, pending_reason
 from pyscheduler.cli.run import until_signalled
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.gates import FeatureGates
-from pyscheduler.config.load import default, load, loads
+from pyscheduler.config.load import load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
+from pyscheduler.data import EXAMPLES
 from pyscheduler.embedded.cluster import EmbeddedCluster
+from pyscheduler.embedded.hollow import node_templates
 from pyscheduler.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.metrics import Metrics
@@ -46,6 +48,8 @@ _HEAD = (
 )
 _POLL_SECONDS = 0.1
 _CLUSTER, _WORKLOADS = "Cluster", "Workloads"
+_ZONES = ("zone-1", "zone-2", "zone-3")
+"""Zones of the hollow nodes in turn, so that manifests that spread over zones can be tried."""
 _NAMES = ("pyscheduler", "default-scheduler")
 
 
@@ -88,15 +92,23 @@ class UpOptions:
 @option(
     "--kubeconfig-out",
     section=_CLUSTER,
-    type=options.FILE,
+    type=options.WRITABLE,
     metavar="FILE",
     help="Write a kubeconfig for kubectl to FILE.",
 )
-@option("--port", section=_CLUSTER, default=0, metavar="P", help="Port of the API server; 0 uses a free one.")
+@option(
+    "--port",
+    section=_CLUSTER,
+    type=options.PORT,
+    default=0,
+    metavar="P",
+    help="Port of the API server; 0 uses a free one.",
+)
 @option("--once", section=_WORKLOADS, is_flag=True, help="Exit when every pod is bound or final.")
 @option(
     "--timeout",
     section=_WORKLOADS,
+    type=options.SECONDS,
     default=60.0,
     metavar="S",
     help="With --once: exit after this many seconds at the latest.",
@@ -152,9 +164,7 @@ def _check_quantity(option: str, text: str) -> None:
 
 
 def _default_config(gates: FeatureGates) -> LoadedConfig:
-    """Return profiles with QoSSort and Gang for both names if the plugins are installed, else the default profile."""
-    if "Gang" not in default().registry:
-        return default(gates)
+    """Return profiles with QoSSort and Gang for both names."""
     return loads(f"{_HEAD}\nprofiles:" + "".join(_PROFILE.format(name=name) for name in _NAMES), gates=gates)
 
 
@@ -163,7 +173,9 @@ async def _up(flags: UpOptions, config: LoadedConfig) -> int:
     async with AsyncExitStack() as stack:
         stack.enter_context(Watchdog(await stack.enter_async_context(Heartbeat(clock)), metrics))
         cluster = await stack.enter_async_context(
-            EmbeddedCluster(flags.nodes, node_cpu=flags.node_cpu, node_memory=flags.node_memory, port=flags.port)
+            EmbeddedCluster(
+                node_templates(flags.nodes, cpu=flags.node_cpu, memory=flags.node_memory, zones=_ZONES), port=flags.port
+            )
         )
         apply(cluster.server.api, _builtin())
         apply(cluster.server.api, flags.manifests)
@@ -225,7 +237,8 @@ async def _watch(
         commands = f"{_command_without_once(flags)}\n  {_kubectl('kubeconfig')}"
         show(f"Keep it running, and look at it from another terminal:\n  {commands}")
         return 0 if progress.done else 1
-    show(f"Look at it from another terminal; Ctrl-C ends it:\n  {_kubectl(kubeconfig)}")
+    examples = "" if flags.apply else f"\n  kubectl --kubeconfig {kubeconfig} apply -f {EXAMPLES}"
+    show(f"Use it from another terminal; Ctrl-C ends it:{examples}\n  {_kubectl(kubeconfig)}")
     await working
     return 0
 

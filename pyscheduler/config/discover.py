@@ -20,6 +20,7 @@ import msgspec
 from pyscheduler import intree
 from pyscheduler.api import Plugin
 from pyscheduler.config.gates import DEFAULTS, FeatureGates
+from pyscheduler.config.other_schedulers import replacement
 from pyscheduler.config.plugin_class import InvalidPluginClass, check_class
 from pyscheduler.config.problems import Report, did_you_mean
 from pyscheduler.core.framework.plugin_failure import is_external
@@ -54,7 +55,10 @@ class Catalogue(msgspec.Struct):
         return ""
 
     def hint(self, name: str) -> str:
-        """Return `; did you mean …?` for an unknown name, or ""."""
+        """Return `; did you mean …?` or what replaces a plugin of another scheduler for an unknown name, or ""."""
+        instead = replacement(name)
+        if instead:
+            return f"; {instead}"
         return did_you_mean(name, (*self.registry.names(), *self.unimplemented))
 
     def import_plugin(self, reference: str, path: str, report: Report) -> PluginRegistration | None:

@@ -18,7 +18,9 @@ def main() -> int:
         prog="pyscheduler.controllers",
         description="Run the PodGroup controller, which updates the status of PodGroups.",
     )
-    parser.add_argument("--kubeconfig", type=Path, help="path of the kubeconfig (default: in-cluster service account)")
+    parser.add_argument(
+        "--kubeconfig", type=Path, help="path of the kubeconfig (default: $KUBECONFIG, in-cluster service account)"
+    )
     parser.add_argument(
         "--scheduler-name",
         action="append",

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 class PodGroupOperator:
     """PodGroup controller, to be started and stopped or used as a context manager.
 
-    `kubeconfig` None means in-cluster credentials. ConnectionProblem at start if they cannot be loaded.
+    `kubeconfig` None means $KUBECONFIG or in-cluster credentials. ConnectionProblem at start if they cannot be loaded.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ import asyncio
 import os
 import ssl
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +30,8 @@ REREAD_AFTER: Final = 60.0
 DEADLINE: Final = Deadlines().credentials
 """Seconds that kubernetes_asyncio, including an exec plugin, may take to return credentials."""
 _URLS: Final = ("http://", "https://")
+_CLUSTER_FILES: Final = ("certificate-authority",)
+_USER_FILES: Final = ("client-certificate", "client-key", "tokenFile")
 _QUICK: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _log = logs.get("credentials")
 
@@ -85,26 +87,42 @@ class Credentials:
 
 
 async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Credentials:
-    """Load the credentials of a kubeconfig's current context, or without one those of the pod's service account.
+    """Load the credentials of a kubeconfig's current context.
 
-    `server` overrides either address; without a kubeconfig it is called without credentials, as in client-go.
+    Without `kubeconfig` it is the merged file of $KUBECONFIG, and without that the pod's service account is used.
+    `server` overrides the address; without `kubeconfig` it is called without credentials, as in client-go.
     ConnectionProblem if there are none.
     """
     if server and not server.startswith(_URLS):
         raise ConnectionProblem(f"--master {server} is not a URL (https://…)")
+    if kubeconfig is None and server:
+        return _anonymous(server, clock)
     if kubeconfig is None:
-        return _anonymous(server, clock) if server else _in_cluster(clock)
-    name, cluster, user = _read_context(kubeconfig)
+        files = files_of_environment()
+        return await _of_files(files, clock, "") if files else _in_cluster(clock)
+    return await _of_files((kubeconfig,), clock, server)
+
+
+def files_of_environment(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Return the files of $KUBECONFIG that exist, or all if none does; empty if it is not set."""
+    named = tuple(Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name)
+    return tuple(file for file in named if file.exists()) or named
+
+
+async def _of_files(files: tuple[Path, ...], clock: Clock, server: str) -> Credentials:
+    """Load the credentials of the current context of merged kubeconfigs."""
+    named = os.pathsep.join(map(str, files))
+    name, cluster, user = _read_context(files)
     cluster = {**cluster, "server": server or cluster["server"]}
-    described = f"context {name} of {kubeconfig}"
+    described = f"context {name} of {named}"
     with TemporaryDirectory(prefix="pyscheduler-") as folder:
         try:
-            plain = from_kubeconfig(cluster, user, kubeconfig.parent, Path(folder))
+            plain = from_kubeconfig(cluster, user, files[0].parent, Path(folder))
         except Exception as problem:  # strange values lead to anything from AttributeError to binascii.Error
             raise _unreadable(described, problem) from None
         if plain is not None:
             return Credentials(plain, described, clock, plain)
-    return await _with_library(kubeconfig, described, clock, server)
+    return await _with_library(named, described, clock, server)
 
 
 def _anonymous(server: str, clock: Clock) -> Credentials:
@@ -119,17 +137,17 @@ def _in_cluster(clock: Clock) -> Credentials:
     except (NotInCluster, OSError) as problem:
         raise ConnectionProblem(
             f"no kubeconfig was given and this is not a pod of a cluster ({problem}); "
-            "pass --kubeconfig FILE or set clientConnection.kubeconfig"
+            "pass --kubeconfig FILE, or set KUBECONFIG or clientConnection.kubeconfig"
         ) from None
     return Credentials(configuration, "the pod's service account", clock, configuration)
 
 
-async def _with_library(kubeconfig: Path, described: str, clock: Clock, server: str) -> Credentials:
+async def _with_library(kubeconfig: str, described: str, clock: Clock, server: str) -> Credentials:
     """Load credentials that need an exec plugin or an auth provider."""
     from kubernetes_asyncio import client, config
 
     configuration = client.Configuration()
-    loading = config.load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
+    loading = config.load_kube_config(kubeconfig, client_configuration=configuration, persist_config=False)
     loader = await _await_loader(loading, described)
     configuration.host = server or configuration.host
     return Credentials(configuration, described, clock, loader)
@@ -150,9 +168,10 @@ def _unreadable(described: str, problem: Exception) -> ConnectionProblem:
     return ConnectionProblem(f"cannot read the credentials of {described}: {_one_line(problem)}")
 
 
-def _read_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def _read_context(files: tuple[Path, ...]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the current context's name, its cluster and its user, after checking that all parts exist."""
-    content = _parse(file)
+    file = Path(os.pathsep.join(map(str, files)))
+    content = _parse(file) if len(files) == 1 else _merged([(each, _parse(each)) for each in files])
     name = content.get("current-context")
     if not name:
         names = ", ".join(sorted(_named(content, "contexts"))) or "none"
@@ -164,9 +183,33 @@ def _read_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
     if not str(cluster.get("server") or "").startswith(_URLS):
         raise ConnectionProblem(f"kubeconfig {file}: cluster {context['cluster']!r} has no server URL (https://…)")
     user = _entry(file, content, "user", str(context["user"])) if context.get("user") else {}
-    _check_files(file, cluster, ("certificate-authority",))
-    _check_files(file, user, ("client-certificate", "client-key", "tokenFile"))
+    _check_files(file, cluster, _CLUSTER_FILES)
+    _check_files(file, user, _USER_FILES)
     return str(name), cluster, user
+
+
+def _merged(contents: Sequence[tuple[Path, Mapping[str, Any]]]) -> Mapping[str, Any]:
+    """Return one kubeconfig as client-go merges several: the first one that sets a value or defines a name wins.
+
+    Relative paths become absolute, because each starts at the folder of its own file.
+    """
+    merged: dict[str, Any] = {}
+    for plural, files in (("contexts", ()), ("clusters", _CLUSTER_FILES), ("users", _USER_FILES)):
+        entries: dict[str, Any] = {}
+        for file, content in contents:
+            for name, entry in _named(content, plural).items():
+                entries.setdefault(name, _with_absolute_paths(entry, plural.removesuffix("s"), files, file))
+        merged[plural] = list(entries.values())
+    current = (content.get("current-context") for _, content in contents)
+    return merged | {"current-context": next((name for name in current if name), "")}
+
+
+def _with_absolute_paths(entry: dict[str, Any], what: str, keys: tuple[str, ...], file: Path) -> dict[str, Any]:
+    section = entry.get(what)
+    if not isinstance(section, dict):
+        return entry  # reported if it is used
+    paths = {key: str(file.absolute().parent / str(section[key])) for key in keys if section.get(key)}
+    return {**entry, what: {**section, **paths}}
 
 
 def _parse(file: Path) -> Mapping[str, Any]:

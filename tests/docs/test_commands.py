@@ -16,7 +16,7 @@ from pyscheduler.cli import main
 from tests.docs.pages import PAGES, ROOT, commands
 
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
-EXTERNAL_PROGRAMS = ("docker", "kubectl", "$EDITOR", ".")
+EXTERNAL_PROGRAMS = ("docker", "kubectl", "helm", "pip", "pipx", "uvx", "source", "$EDITOR", ".")
 """Programs that are not available in tests."""
 EXPECTED_FAILURES = {"--timeout 5": "node(s) would have too little headroom"}
 """Commands that exit 1, with the message that they print."""

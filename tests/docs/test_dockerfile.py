@@ -10,6 +10,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from pyscheduler.data import HELM_CHART
 from tests.docs.dockerfile import copied_sources, is_ignored, values
 from tests.docs.pages import ROOT
 from tools.audit import required
@@ -23,7 +24,7 @@ def test_copied_sources_exist_and_are_not_ignored() -> None:
 
 
 def test_every_module_and_data_file_reaches_the_builder() -> None:
-    for package in ("pyscheduler", "plugins/pyscheduler_plugins"):
+    for package in ("pyscheduler", "plugins/pyscheduler_plugins", "manifests", "config"):
         needed = [p for p in (ROOT / package).rglob("*") if p.suffix in (".py", ".yaml") or p.name == "py.typed"]
         missing = [str(p) for p in needed if is_ignored(str(p.relative_to(ROOT)))]
         assert needed
@@ -36,13 +37,13 @@ def test_other_files_are_ignored() -> None:
     assert is_ignored("pyscheduler/core/__pycache__/machine.cpython-313.pyc")
 
 
-def test_both_distributions_are_installed() -> None:
+def test_distribution_is_installed_with_its_plugins_and_data() -> None:
     (run,) = values("RUN")
-    assert "install -c constraints.txt -e . -e plugins" in (ROOT / "Makefile").read_text()
-    assert re.search(r"pip wheel .* \. \./plugins\b", run)
+    assert "install -c constraints.txt -e .\n" in (ROOT / "Makefile").read_text()
+    assert re.search(r"pip wheel .* --wheel-dir /wheels \. ", run)
     assert re.search(r"pip install .*--no-index --no-deps /wheels/\*\.whl", run)
     files = {"requirements.txt", "requirements-build.txt", "pyproject.toml", "README.md", "LICENSE"}
-    assert {*files, "pyscheduler", "plugins"} == set(copied_sources())
+    assert {*files, "pyscheduler", "plugins", "manifests", "config"} == set(copied_sources())
 
 
 def test_nothing_is_installed_from_an_index_without_hashes() -> None:
@@ -70,7 +71,7 @@ def test_image_uses_the_versions_of_the_constraints() -> None:
         for name, requirement in installed.items()
         if name in tested
     )
-    needed = {canonicalize_name(name) for name in required(["pyscheduler", "pyscheduler-plugins"])}
+    needed = {canonicalize_name(name) for name in required(["pyscheduler"])}
     assert needed <= {canonicalize_name(name) for name in installed}
 
 
@@ -119,5 +120,7 @@ def test_image_has_the_version_of_the_package() -> None:
     assert version
     images = yaml.safe_load((ROOT / "manifests" / "base" / "kustomization.yaml").read_text())["images"]
     assert images[0]["newTag"] == version[1]
-    for page in ("README.md", "CHANGELOG.md", "Dockerfile"):
+    chart = yaml.safe_load((HELM_CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version[1], version[1])
+    for page in ("README.md", "docs/install.md", "CHANGELOG.md", "Dockerfile"):
         assert version[1] in (ROOT / page).read_text(), page

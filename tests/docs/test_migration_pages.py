@@ -13,6 +13,7 @@ from pyscheduler.cli.volcano.draft import Result
 from pyscheduler.cli.volcano.statements import ACTIONS as ACTION_STATEMENTS
 from pyscheduler.cli.volcano.statements import PLUGINS
 from pyscheduler.cli.volcano.translate import _TRANSLATED, translate
+from pyscheduler.config import other_schedulers
 from pyscheduler.testing import Harness
 from tests.docs.pages import EXAMPLES, ROOT, blocks, rows, text_of, words_in_code
 from tests.scenarios.batch.cluster import Cluster
@@ -42,6 +43,12 @@ def with_pods(manifest: Manifest) -> list[Manifest]:
 
 def bound(cluster: Harness) -> dict[str, str]:
     return {key.removeprefix("default/"): name for key, name in cluster.bindings.items()}
+
+
+def test_pages_list_the_plugins_for_which_a_configuration_names_a_replacement() -> None:
+    documented = {name for row in rows(SCHEDULER_PLUGINS, "Plugins") for name in row[0].split(", ")}
+    assert documented == other_schedulers.SCHEDULER_PLUGINS.keys()
+    assert {*PLUGINS, *_TRANSLATED} == other_schedulers.VOLCANO.keys()
 
 
 # -- Volcano -----------------------------------------------------------------------------------------------------------

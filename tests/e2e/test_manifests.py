@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pyscheduler.cli.manifests import KUSTOMIZATIONS, manifests
 from tests.e2e.kubectl import kubectl
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import ROOT, scheduler_with
@@ -31,3 +33,15 @@ async def test_manifests_deploy_a_second_scheduler(control_plane: Plane, namespa
         await api.create(pods, pod("mine", pod_spec("pyscheduler", namespace)))
         found = await api.until(pods, lambda found: len(placed(found)) == 1)
         assert placed(found)["mine"].startswith(namespace)
+
+
+@pytest.mark.parametrize("name", KUSTOMIZATIONS)
+async def test_printed_manifests_are_accepted(control_plane: Plane, namespace: str, tmp_path: Path, name: str) -> None:
+    """They are created in dry runs, in the order of the files, in a namespace of their own where they may be."""
+    words = [] if name in ("crds", "dashboard") else ["--image", "registry.example.com/pyscheduler:0.1.0"]
+    words += [] if name == "default-scheduler" else ["--namespace", namespace]
+    folder = tmp_path / "printed"
+    result = CliRunner().invoke(manifests, [name, *words, "--output", str(folder)])
+    assert result.exit_code == 0, result.output
+    output = await kubectl(control_plane, "apply", "--dry-run=server", "-f", str(folder))
+    assert output.count("(server dry run)") == len(list(folder.iterdir()))

@@ -81,8 +81,8 @@ class Tls:
         """ServerProblem for contradictory options, or unusable files."""
         self._make = make
         self._authorities = authorities
-        self._version = _version(options.min_version)
-        self._ciphers = _ciphers(options.cipher_suites)
+        self._version = minimum_version(options.min_version)
+        self._ciphers = openssl_ciphers(options.cipher_suites)
         self._files = _files(options)
         self._has_file_flags = options.cert_file is not None
         self._created: tuple[bytes, bytes] | None = None
@@ -161,15 +161,16 @@ def _request_client_certificates(context: ssl.SSLContext, authorities: str) -> N
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # each of them is a trust anchor, as in Go
 
 
-def _version(name: str) -> ssl.TLSVersion:
+def minimum_version(name: str) -> ssl.TLSVersion:
+    """Return the version of --tls-min-version. ServerProblem if it is not supported."""
     version = VERSIONS.get(name or "VersionTLS12")
     if version is None:
         raise ServerProblem(f"--tls-min-version {name} is not supported; choose {' or '.join(VERSIONS)}")
     return version
 
 
-def _ciphers(names: str) -> str:
-    """Return OpenSSL's names in the given order; "" for its default."""
+def openssl_ciphers(names: str) -> str:
+    """Return OpenSSL's names of --tls-cipher-suites in the given order; "" for its default. ServerProblem."""
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     for name in chosen:
         if name not in CIPHERS and name not in _ALWAYS:

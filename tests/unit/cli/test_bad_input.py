@@ -191,7 +191,7 @@ NEXT_STEPS = [
     ),
     pytest.param(
         ("tasks", "run"),
-        "no kubeconfig was given and this is not a pod of a cluster: pass --kubeconfig FILE",
+        "no kubeconfig was given and this is not a pod of a cluster: pass --kubeconfig FILE or set KUBECONFIG",
         id="tasks without a cluster",
     ),
     pytest.param(
@@ -207,6 +207,7 @@ def test_error_says_what_to_do_next(
     run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
     code, _, err = run(*args)
     assert (code, err) == (1, f"pyscheduler: {message.format(folder=tmp_path)}\n")

@@ -11,18 +11,11 @@ import pytest
 
 from pyscheduler.cli.commands import HELP
 
-SLOW = ("kopf", "kubernetes_asyncio", "prometheus_client", "pydantic", "rich", "pyscheduler.embedded", "hypothesis")
-
-WITHOUT_PLUGINS = """
-import sys
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name == "pyscheduler_plugins":
-            raise ModuleNotFoundError(name=name)
-sys.meta_path.insert(0, Missing())
-import pyscheduler.cli
-pyscheduler.cli.main()
-"""
+SLOW = (
+    *("aiohttp", "cronsim", "cryptography", "jsonpatch", "jsonschema", "kopf", "kubernetes_asyncio"),
+    *("prometheus_client", "pydantic", "rich", "pyscheduler.embedded", "hypothesis"),
+)
+"""Libraries and packages that a start of the scheduler does not need."""
 
 
 def imported(code: str) -> set[str]:
@@ -34,6 +27,15 @@ def imported(code: str) -> set[str]:
 
 def test_run_imports_no_slow_library() -> None:
     assert imported("import pyscheduler.cli.run").isdisjoint((*SLOW, "pyscheduler.shell.election"))
+
+
+def test_construction_of_the_default_profile_imports_no_slow_library() -> None:
+    construct = (
+        "import pyscheduler.cli.run\nfrom pyscheduler.config.build import build_profiles\n"
+        "from pyscheduler.config.load import default\nfrom pyscheduler.core.framework.handle import empty_handle\n"
+        "build_profiles(default(), empty_handle())"
+    )
+    assert imported(construct).isdisjoint((*SLOW, "importlib.metadata"))
 
 
 def test_entry_points_are_read_only_for_plugins_of_other_distributions() -> None:
@@ -64,12 +66,3 @@ def test_file_in_the_current_directory_does_not_shadow_an_imported_module(tmp_pa
     command = [sys.executable, "-m", "pyscheduler", "plugins", "list"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("command", [["groups"], ["queues"], ["queue", "stop", "a"]])
-def test_missing_distribution_of_plugins_is_an_error_that_names_it(command: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_PLUGINS, *command], capture_output=True, text=True, check=False
-    )
-    expected = "pyscheduler: the plugins PodGroups and Queues are missing: pip install pyscheduler-plugins\n"
-    assert (done.returncode, done.stderr) == (1, expected)

@@ -45,11 +45,13 @@ def test_defaults_are_those_of_kube_scheduler() -> None:
     assert defaults.tls_cert_file is defaults.client_ca_file is defaults.cert_dir is None
 
 
-def test_flags_have_the_syntax_of_kube_scheduler() -> None:
-    options = parsed(
-        "--tls-cert-file=a.crt", "--tls-private-key-file=a.key", "--authentication-skip-lookup=true", "--secure-port=0"
-    )
-    assert (options.tls_cert_file, options.tls_private_key_file) == (Path("a.crt"), Path("a.key"))
+def test_flags_have_the_syntax_of_kube_scheduler(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "a.crt", tmp_path / "a.key"
+    certificate.touch()
+    key.touch()
+    files = (f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}")
+    options = parsed(*files, "--authentication-skip-lookup=true", "--secure-port=0")
+    assert (options.tls_cert_file, options.tls_private_key_file) == (certificate, key)
     assert (options.authentication_skip_lookup, options.secure_port) == (True, 0)
 
 

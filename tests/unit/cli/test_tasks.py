@@ -285,6 +285,9 @@ def test_offers_shows_the_last_offer(tasks: Cli) -> None:
 
 def test_help_has_examples(tasks: Cli) -> None:
     _, out, _ = tasks("--help")
-    assert "pyscheduler tasks submit hello --image busybox:1.37 --cpu 100m -- echo hello" in out
+    assert (
+        "pyscheduler tasks submit hello --image busybox:1.37 --annotation pyscheduler.io/run-seconds=1 -- echo hello"
+        in out
+    )
     assert "docs/tasks.md" in out
     assert "deadline_seconds: 3600" in tasks("submit", "--help")[1]

@@ -226,11 +226,22 @@ def test_entry_point_must_have_the_name_of_its_plugin(monkeypatch: pytest.Monkey
     assert 'the entry point "Other" refers to a plugin with the name "Second"' in problem
 
 
-def test_plugins_of_pyscheduler_plugins_are_found() -> None:
+def test_plugins_of_the_distribution_are_found() -> None:
     gang = default().registry["Gang"]
-    assert (gang.distribution, gang.in_tree) == ("pyscheduler-plugins", False)
+    assert (gang.distribution, gang.in_tree) == ("pyscheduler", False)
     assert gang.points == ("preEnqueue", "preFilter", "reserve", "permit")
     assert default().registry["PodGroups"].points == ("podGroup",)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("CapacityScheduling", "it is a plugin of scheduler-plugins; here, use Queues with PodGroups"),
+        ("gang", "it is a plugin of Volcano; here, use PodGroups"),
+    ],
+)
+def test_plugin_of_another_scheduler_is_reported_with_its_replacement(name: str, expected: str) -> None:
+    assert f'.name: FilterPlugin "{name}" does not exist; {expected}' in only_problem(enable(name))
 
 
 def test_points_of_a_class_are_in_framework_order() -> None:

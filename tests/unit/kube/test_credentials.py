@@ -85,10 +85,11 @@ async def test_invalid_base64(tmp_path: Path) -> None:
 
 
 async def test_neither_kubeconfig_nor_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
     assert await problem_of(None) == (
         "no kubeconfig was given and this is not a pod of a cluster (Service host/port is not set); "
-        "pass --kubeconfig FILE or set clientConnection.kubeconfig"
+        "pass --kubeconfig FILE, or set KUBECONFIG or clientConnection.kubeconfig"
     )
 
 

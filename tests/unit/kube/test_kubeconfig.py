@@ -111,3 +111,44 @@ async def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
     credentials = await load(write_kubeconfig(tmp_path, "http://api", user=user), VirtualClock())
     assert credentials.static_authorization is None
     assert await credentials.authorization() == "Bearer abc"
+
+
+def merged(folder: Path, monkeypatch: pytest.MonkeyPatch, *contents: str) -> None:
+    """Set KUBECONFIG to files with these contents, each in a folder of its own."""
+    files = []
+    for number, content in enumerate(contents):
+        (folder / str(number)).mkdir()
+        file = folder / str(number) / "config"
+        file.write_text(content)
+        files.append(str(file))
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(files))
+
+
+async def test_files_of_kubeconfig_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged(
+        tmp_path,
+        monkeypatch,
+        "users: [{name: me, user: {tokenFile: token}}]\n",
+        "current-context: dev\ncontexts: [{name: dev, context: {cluster: here, user: me}}]\n"
+        "users: [{name: me, user: {token: unused}}]\n",
+        "current-context: other\nclusters: [{name: here, cluster: {server: 'https://api'}}]\n",
+    )
+    (tmp_path / "0" / "token").write_text("abc")
+    credentials = await load(None, VirtualClock())
+    assert (credentials.host, await credentials.authorization()) == ("https://api", "Bearer abc")
+    assert credentials.described.startswith(f"context dev of {tmp_path / '0' / 'config'}{os.pathsep}")
+
+
+async def test_missing_files_of_kubeconfig_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_kubeconfig(tmp_path, "https://api")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join((str(tmp_path / "none"), "", str(file))))
+    assert (await load(None, VirtualClock())).host == "https://api"
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(ConnectionProblem, match=f"kubeconfig {tmp_path / 'none'} does not exist"):
+        await load(None, VirtualClock())
+
+
+async def test_kubeconfig_is_not_read_with_a_file_or_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert (await load(write_kubeconfig(tmp_path, "https://api"), VirtualClock())).host == "https://api"
+    assert (await load(None, VirtualClock(), "https://other")).static_authorization == ""
