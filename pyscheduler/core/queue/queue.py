@@ -445,7 +445,7 @@ class SchedulingQueue(QueueContents):
             return False
         if how is None:
             how = self._events.strategy_in_group(queued, group, move)
-        if how is _SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
+        if how is _SKIP or not self._move_pod(queued, how, move.label, move.at):
             return False
         if move.number > self._last_failure_event:
             self._backoff_queue.allow_early_pops()
