@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import msgspec
@@ -144,7 +144,7 @@ class Cluster:
         return commands
 
 
-Actions = Sequence[Callable[[], list[Command]]]
+Actions = Iterable[Callable[[], list[Command]]]
 
 
 def decisions(cluster: Cluster, source: Callable[[int], Json]) -> Callable[[int], Actions]:

@@ -179,9 +179,12 @@ class Context(msgspec.Struct, eq=False):
 
     def place_freed(self, pod: Pod, now: float, only: Callable[[QueuedPod], bool] | None = None) -> None:
         """Requeue the pods (`only` some) that the removal of `pod` from its node may help."""
+        is_awaited = self.queue.needs_events
+        if not is_awaited and not self.handle.waiting_pods.by_uid:
+            return
         freed = pod_deleted(pod)
         self.record_for_waiting_pods((freed,))
-        if self.queue.needs_events:
+        if is_awaited:
             self.queue.move_all(freed, now, only)
             self.wake_nominated(pod.node_name, now)
 

@@ -98,6 +98,7 @@ class Machine:
     def cycle(self, now: float, step: CycleStep | None = None) -> list[Command] | None:
         """Do the next step: a slice of the backlog, or one scheduling attempt, made or resumed.
 
+        Pods like one that has failed in the same state fail without an attempt, several in one call.
         `step` is `next_step` if the caller has read it. Returns None if no pod is ready for an attempt, or the current
         one waits for extenders.
         """

@@ -10,6 +10,7 @@ import pytest
 from pyscheduler.api import Cycle, Diagnosis, FilterPlugin, NodeInfo, Pod, PostFilterPlugin, Reads, Rejection
 from pyscheduler.core.commands import PatchStatus
 from pyscheduler.core.scheduling.fit_errors import FitErrorCache
+from pyscheduler.core.scheduling.schedule_one import MAX_SIBLINGS
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from tests.scenarios.test_instrument import BUDGETS, Recorder
 
@@ -121,6 +122,34 @@ def test_fit_error_holds_for_the_pods_between_which_no_plugin_can_tell(plugin: s
 
 def test_pods_of_another_template_are_filtered() -> None:
     assert attempt(harness_of("ByNode"), pod("a"), pod("b").requests(cpu="1"), pod("c").priority(1)) == ["c", "a", "b"]
+
+
+def failures_by_call(harness: Harness) -> list[list[str]]:
+    """Return the names of the pods that fail in each call of the machine."""
+    calls = []
+    while (commands := harness.machine.cycle(harness.now)) is not None:
+        calls.append([command.pod.name for command in commands if isinstance(command, PatchStatus)])
+    return calls
+
+
+def test_equal_pods_fail_in_one_call_up_to_the_next_attempt() -> None:
+    harness = harness_of("ByNode")
+    others = pod("other").requests(cpu="1"), pod("d")
+    harness.add(node("n").label("small"), pod("a"), pod("b"), pod("c"), *others)
+    assert failures_by_call(harness) == [["a"], ["b", "c"], ["other"], ["d"]]
+
+
+def test_number_of_pods_that_fail_in_one_call_is_limited() -> None:
+    harness = harness_of("ByNode")
+    harness.add(node("n").label("small"), *(pod(f"p{i}") for i in range(MAX_SIBLINGS + 3)))
+    assert list(map(len, failures_by_call(harness))) == [1, MAX_SIBLINGS + 1, 1]
+
+
+def test_terminating_pod_among_equal_ones_is_skipped() -> None:
+    harness = harness_of("ByNode")
+    harness.add(node("n").label("small"), pod("a"), pod("b"), pod("c"), pod("d"))
+    harness.add(pod("c").deleting())
+    assert failures_by_call(harness) == [["a"], ["b"], [], ["d"]]
 
 
 @pytest.mark.parametrize(("plugin", "called"), [("Post", ["a", "b"]), ("RepeatablePost", ["a"])])

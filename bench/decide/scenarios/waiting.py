@@ -38,25 +38,29 @@ def add_waiting(cluster: Cluster, number: int, fields: Json, cpu: str) -> None:
 
 
 def waiting_retry(cluster: Cluster) -> Iterator[Row]:
-    """Yield the row of attempts of pods that were woken by the end of a pod and do not fit."""
+    """Yield the row of pods that were all woken by the end of a pod, and do not fit."""
     running = deque(obj.metadata.uid for obj in cluster.populate(cluster.size.per_node))
     number = cluster.scaled(WAITING)
     add_waiting(cluster, number, {}, TOO_LARGE)
     attempts = 0
 
-    def prepare(number: int) -> Actions:
+    def prepare(_: int) -> Actions:
         nonlocal attempts
         cluster.delete(running.popleft())
         cluster.advance(MAX_BACKOFF)
-        attempts = cluster.ready_pods
-        return [cluster.schedule] * number
+        attempts = cluster.attempts
+        return _while_pods_are_ready(cluster)
 
     def finish(commands: Sequence[Command]) -> int:
-        made = attempts - cluster.ready_pods
-        cluster.schedule_all()
-        return made - cluster.confirm(commands)
+        return cluster.attempts - attempts - cluster.confirm(commands)
 
-    yield Row("", prepare, finish, per_round=min(number, cluster.size.pods))
+    yield Row("", prepare, finish, warm_up=number, per_round=number)
+
+
+def _while_pods_are_ready(cluster: Cluster) -> Actions:
+    """Yield attempts; in one of them, several equal pods may fail."""
+    while cluster.ready_pods:
+        yield cluster.schedule
 
 
 def waiting_event(cluster: Cluster) -> Iterator[Row]:

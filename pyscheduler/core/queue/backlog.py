@@ -66,6 +66,11 @@ class Move(_Steps):
     """Effect of the event on the pods of a group."""
     gate_results: dict[Hashable, bool] = field(default_factory=dict)
     """PreEnqueue results shared by pods with the same gate (`PreEnqueuePlugin.gate_key`); True if gated."""
+    label: str = field(init=False)
+    """Label of the event in metrics."""
+
+    def __post_init__(self) -> None:
+        self.label = labels.label_of(self.event)
 
     @property
     def pod_uid(self) -> str:

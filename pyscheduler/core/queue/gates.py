@@ -59,7 +59,8 @@ class Gates:
         plugins = self._gate_first(profile, gate) if gate else self._plugins.get(profile)
         if not plugins:
             return True
-        self.broken.discard(queued.pod.uid)
+        if self.broken:
+            self.broken.discard(queued.pod.uid)
         self._runs += 1
         observer = self._instrument.call_observer(self._runs)
         point = self._points[profile]
@@ -136,7 +137,8 @@ class Gates:
             queued.gating_plugin = plugin.name
             return code
         queued.gating_plugin = ""
-        self._reported.pop(pod.uid, None)
+        if self._reported:
+            self._reported.pop(pod.uid, None)
         return None
 
     def _handle_failure(self, plugin: PreEnqueuePlugin, pod: Pod, error: BaseException) -> Code:

@@ -205,8 +205,9 @@ class SchedulingQueue(QueueContents):
         self._in_flight.done(pod.uid)
 
     def _requeue_rejected(self, queued: QueuedPod, rejected: Set[str], pending: Set[str], now: float) -> None:
-        queued.unschedulable_plugins = shared(frozenset(rejected))
-        queued.pending_plugins = shared(frozenset(pending))
+        if queued.unschedulable_plugins != rejected or queued.pending_plugins != pending:
+            queued.unschedulable_plugins = shared(frozenset(rejected))
+            queued.pending_plugins = shared(frozenset(pending))
         queued.flushed = False
         queued.timestamp = now
         queued.last_event_number = self.backlog.number
@@ -431,8 +432,7 @@ class SchedulingQueue(QueueContents):
 
         `how` is the effect of the event on all pods of its group, or None.
         """
-        group = self._unschedulable.group_of(queued.pod.uid)
-        if queued.last_event_number >= move.number or group is None or group.get(queued.pod.uid) is not queued:
+        if queued.last_event_number >= move.number or (group := self._unschedulable.group_with(queued)) is None:
             return False
         queued.last_event_number = move.number
         if move.only is not None and not move.only(queued):
@@ -445,7 +445,7 @@ class SchedulingQueue(QueueContents):
             return False
         if how is None:
             how = self._events.strategy_in_group(queued, group, move)
-        if how is _SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
+        if how is _SKIP or not self._move_pod(queued, how, move.label, move.at):
             return False
         if move.number > self._last_failure_event:
             self._backoff_queue.allow_early_pops()

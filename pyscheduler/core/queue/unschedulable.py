@@ -173,6 +173,12 @@ class UnschedulablePods:
         group = self._index.get(uid)
         return group if isinstance(group, HintGroup) else None
 
+    def group_with(self, queued: QueuedPod) -> HintGroup | None:
+        """Return the group that holds this entry of a pod, or None if the entry is not in this tier."""
+        uid = queued.pod.uid
+        group = self._index.get(uid)
+        return group if isinstance(group, HintGroup) and group.pods[uid][1] is queued else None
+
     def get(self, uid: str) -> QueuedPod | None:
         group = self.group_of(uid)
         return None if group is None else group.get(uid)
@@ -195,10 +201,10 @@ class UnschedulablePods:
 
     def discard(self, queued: QueuedPod) -> bool:
         """Remove a pod if it is in. Return True if it was."""
-        group = self.group_of(queued.pod.uid)
-        if group is None or group.get(queued.pod.uid) is not queued:
+        group = self.group_with(queued)
+        if group is None:
             return False
-        group.remove(queued.pod.uid)
+        self.remove(group, queued.pod.uid)
         return True
 
     def update_gate(self, group: HintGroup | None) -> None:
@@ -251,11 +257,14 @@ class UnschedulablePods:
         pod = queued.pod
         if queued.gating_plugin or pod.is_large or isinstance(queued, QueuedPodGroup):
             return pod.uid
+        rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
+        key = pod.signature.template, rejected, pending
+        if key in self._groups:
+            return key  # so hints read no more than the template; to determine that would take longer
         scope = self._readers.scope_of(queued)
         if scope is HintScope.POD:
             return pod.uid
-        read = pod.signature if scope is HintScope.SIGNATURE else pod.signature.template
-        return read, queued.unschedulable_plugins, queued.pending_plugins
+        return key if scope is HintScope.SIGNATURE_GROUP else (pod.signature, rejected, pending)
 
 
 def _holders(queued: QueuedPod) -> tuple[ProfilePlugin, ...]:

@@ -108,10 +108,6 @@ class FilterColumn(CachedColumn):
                 self._codes = grown(self.codes(), size, STALE)
             self._size = size
 
-    def fits(self, row: int) -> bool:
-        """Return True if the row's code is FITS without reading it."""
-        return self.all_fit and not self.all_stale and row not in self.unverified_rows
-
     def codes(self) -> Codes:
         """Return the codes for reading and writing, STALE where they are not valid."""
         codes = self._codes
@@ -292,11 +288,12 @@ class FilterColumns:
     def refresh_row(self, cycle: Cycle, pod: Pod, row: int) -> bool:
         """Update one row with per-node calls. Return True if the pod fits there."""
         for column in self._active:
-            if not column.fits(row):
-                code = self._refresh_cell(cycle, pod, column, row)
-                if code:
-                    self._set_first(row, code)
-                    return False
+            if column.all_fit and not column.all_stale and row not in column.unverified_rows:
+                continue  # the usual case, without a call
+            code = self._refresh_cell(cycle, pod, column, row)
+            if code:
+                self._set_first(row, code)
+                return False
         if self._first is not None:
             self._set_first(row, FITS)
         return True

@@ -33,9 +33,12 @@ def handle_scheduling_failure(context: Context, queued: QueuedPod, failure: Fail
 
 def nominate(context: Context, pod: Pod, failure: Failure) -> str | None:
     """Set the nominated node of a failure in the nominator. Return the name to write to the status; None for none."""
-    previous = context.queue.nominator.nominated_node(pod)
+    nominator = context.queue.nominator
+    if not (failure.nominate or pod.nominated_node_name or pod.uid in nominator.node_of or pod.uid in nominator.ended):
+        return None
+    previous = nominator.nominated_node(pod)
     nominated = previous if failure.nominate is None else failure.nominate
-    context.queue.nominator.add(pod, nominated)
+    nominator.add(pod, nominated)
     # A nomination that the pod's status lacks is written again: the earlier patch may have been lost.
     unchanged = failure.in_memory or (not failure.nominate and nominated == previous == pod.nominated_node_name)
     return None if unchanged else nominated

@@ -91,7 +91,7 @@ class FitErrorCache:
         if version != self._version or pod.is_large or self._nominator.nominated_node(pod):
             return None
         signature = pod.signature
-        for key in (signature, signature.template):
+        for key in (signature.template, signature):
             found = fit_errors.get(key)
             if found is not None and found[0] == version:
                 return found[1]

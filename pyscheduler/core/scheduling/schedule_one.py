@@ -2,7 +2,7 @@
 
     schedule_one
         schedule_pod                             select a node: schedule_pod.py
-        repeat_fit_error                         instead, if another pod of the signature has just failed
+        repeat_fit_error, fail_siblings          instead, if another pod of the signature has just failed
         _run_post_filter                         if no node fits: run_post_filter_plugins_in_steps
             handle_fit_error                     evict victims, requeue the pod
         prepare_for_binding_cycle                if a node was selected
@@ -32,6 +32,8 @@ from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS
 from pyscheduler.core.pod_groups.preemption import preempt_whole_groups
 from pyscheduler.core.preemption.executor import prepare_candidate
+from pyscheduler.core.queue.ordered import ActiveQueue
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import assume, forget_and_requeue, forget_pod, start_binding
 from pyscheduler.core.scheduling.extension_points import (
     PERMIT,
@@ -47,8 +49,11 @@ from pyscheduler.core.scheduling.fit_errors import FitError, Key, Reasons
 from pyscheduler.core.scheduling.permit import wait_on_permit
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_pod import NO_NODES, schedule_pod, start_cycle
-from pyscheduler.core.scheduling.suspended_attempts import run_until_pause
+from pyscheduler.core.scheduling.suspended_attempts import fail_broken_attempt, run_until_pause
 from pyscheduler.core.state.node import NodeRow
+
+MAX_SIBLINGS = 16
+"""Pods that fail in one call like equal ones before them, at 10 to 20 µs each."""
 
 
 def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Command]:
@@ -60,7 +65,7 @@ def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Comman
     runtime = context.runtimes[pod.scheduler_name]
     fit_error = runtime.fit_errors.get(pod) if runtime.fit_errors.entries else None
     if fit_error is not None:
-        return repeat_fit_error(context, queued, fit_error, now)
+        return repeat_fit_error(context, queued, fit_error, now) + fail_siblings(context, now)
     cycle = start_cycle(context, queued, now)
     try:
         result = schedule_pod(runtime, cycle, pod)
@@ -96,6 +101,38 @@ def repeat_fit_error(context: Context, queued: QueuedPod, fit_error: FitError, n
     for _ in range(fit_error.preemptions):
         context.instrument.preemption_attempted()
     return handle_scheduling_failure(context, queued, fit_error.failure, now)
+
+
+def fail_siblings(context: Context, now: float) -> list[Command]:
+    """Let the next active pods fail too, up to MAX_SIBLINGS, as long as equal pods have failed in this state.
+
+    The caller is `schedule_one`: nothing has to be done between such failures, since no plugin runs in them.
+    """
+    queue, commands = context.queue, list[Command]()
+    active = queue.active
+    if not isinstance(active, ActiveQueue) or context.groups.quota is not None:
+        return commands  # a Quota plugin chooses the next pod
+    for _ in range(MAX_SIBLINGS):
+        head = active.first()
+        fit_error = None if head is None else _known_fit_error(context, head)
+        if fit_error is None or (queued := queue.pop(now)) is None:
+            break
+        queued.last_attempt = now
+        try:
+            commands += repeat_fit_error(context, queued, fit_error, now)
+        except BaseException as error:
+            commands += fail_broken_attempt(context, queued, error, now)
+    return commands
+
+
+def _known_fit_error(context: Context, queued: QueuedPod) -> FitError | None:
+    """Return the fit error that an attempt of an active pod would end with; None if it has to be made."""
+    pod = queued.pod
+    is_placed = pod.uid in context.assumed or context.state.node_of(pod.uid) is not None
+    if isinstance(queued, QueuedPodGroup) or pod.deleting or is_placed:
+        return None
+    runtime = context.runtimes.get(pod.scheduler_name)
+    return None if runtime is None else runtime.fit_errors.get(pod)
 
 
 def _run_post_filter(

@@ -143,7 +143,7 @@ def test_full_cluster_binds_each_pod_to_the_node_that_became_free() -> None:
 def test_waiting_pods_are_retried_and_stay_unschedulable() -> None:
     for cluster, row in rows("waiting-retry"):
         waiting, attempts = cluster.pending_pods, cluster.attempts
-        commands = run(row, 3)
+        commands = run(row, waiting)
         assert not binds(commands)
         assert cluster.attempts == attempts + waiting
         assert cluster.pending_pods == waiting == 100
