@@ -10,13 +10,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.commands import CallApi
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.queue_gate import has_only_queue_gate, is_admitted, remove_gate
+from pyscheduler.core.pod_groups.queue_gate import GateRemoval, has_only_queue_gate, is_admitted
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.failure import QUOTA_EXCEEDED, Failure
 
@@ -88,7 +87,7 @@ def admit(
     groups.reserve(group.key, [pod for pod in queued.pods if pod.uid in uids or not has_only_queue_gate(pod)])
     context.quota_waits.end_placed(queued)
     context.queue.end_admission(queued, now)
-    return [CallApi(groups.quota_name, partial(remove_gate, pod), retries=True) for pod in admitted]
+    return [CallApi(groups.quota_name, GateRemoval(pod), retries=True) for pod in admitted]
 
 
 def reserve_admitted(context: Context, queued: QueuedPodGroup, failures: Mapping[str, Failure]) -> None:
