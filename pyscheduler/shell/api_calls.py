@@ -20,7 +20,7 @@ _MAX_DOUBLINGS: Final = 16
 
 def retry_delay(failures: int) -> float:
     """Return the seconds until a call is made again that has failed so often, at least once."""
-    return min(RETRY_SECONDS * 2 ** min(failures - 1, _MAX_DOUBLINGS), MAX_RETRY_SECONDS)
+    return min(RETRY_SECONDS * (1 << min(failures - 1, _MAX_DOUBLINGS)), MAX_RETRY_SECONDS)
 
 
 class PluginApiCaller:
