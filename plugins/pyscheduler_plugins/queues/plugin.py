@@ -155,7 +155,7 @@ class Queues(QuotaPlugin):
         self._queues[group.key] = queue
         self._set_amounts(group, allocated, pending)
         if self._limited:
-            is_started, used = group.key in self._started, self._devices.with_all_names(allocated)
+            is_started, used = group.key in self._started, dict(self._devices.with_all_names(allocated))
             self._limited.set_job(group.key, queue, group.accounts, used, is_started=is_started)
         if self.tracks_time:
             for each in {queue, before or queue}:
