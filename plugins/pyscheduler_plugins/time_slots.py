@@ -257,4 +257,5 @@ class TimeSlots(TimedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, Scor
     @staticmethod
     def _usable(cycle: Cycle, nodes: NodeTable) -> Mask:
         """Return a mask of the nodes in zones that the pod may use now."""
-        return nodes.matches_requirement(Requirement(ZONE, "In", tuple(sorted(cycle[_ZONES]))))
+        zones = cycle[_ZONES]
+        return nodes.matches_requirement(Requirement(ZONE, "In", tuple(sorted(zones))))

@@ -12,6 +12,7 @@ once.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sized
 
 from pyscheduler.core import event_handlers
@@ -113,7 +114,7 @@ class Machine:
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
             return resume(context, suspended, now) + self._process_backlog(now)
-        if self._timers.is_due(now):
+        if now >= self._timers.next:
             return self._timers.run(context, now) + self._process_backlog(now)
         if context.groups.quota is not None:
             context.groups.set_time(now + context.settings.epoch)
@@ -171,7 +172,7 @@ class Machine:
             for part in (self._stale_groups, context.quota_waits, self._quota_evictions):
                 if (at := part.next_wake()) is not None:
                     wake = at if wake is None else min(wake, at)
-        if (at := self._timers.next_wake()) is not None:
+        if (at := self._timers.next) != math.inf:
             wake = at if wake is None else min(wake, at)
         return wake
 

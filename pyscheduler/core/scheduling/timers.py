@@ -27,25 +27,18 @@ class Timers:
     def __init__(self) -> None:
         self._plugins: dict[int, TimedPlugin] = {}
         self._due: dict[int, float] = {}
-        self._next = math.inf
+        self.next = math.inf
+        """Time of the next call; infinity if there is none."""
 
     def use(self, plugins: Iterable[object]) -> None:
         """Use the timed plugins of these; new ones are called before the next attempt."""
         timed = {id(plugin): plugin for plugin in plugins if isinstance(plugin, TimedPlugin)}
         self._plugins, self._due = timed, {key: self._due.get(key, 0.0) for key in timed}
-        self._next = min(self._due.values(), default=math.inf)
-
-    def next_wake(self) -> float | None:
-        """Return the time of the next call; None if there is none."""
-        return None if self._next == math.inf else self._next
-
-    def is_due(self, now: float) -> bool:
-        """Return True if the time of a plugin has come."""
-        return now >= self._next
+        self.next = min(self._due.values(), default=math.inf)
 
     def run(self, context: Context, now: float) -> list[Command]:
         """Call the plugins whose time has come, and return the commands that evict pods."""
-        if not self.is_due(now):
+        if now < self.next:
             return []
         evicted: dict[str, tuple[Pod, str]] = {}
         has_changed = False
@@ -55,7 +48,7 @@ class Timers:
             for pod, message in update.evicted:
                 if context.is_responsible_for(pod):
                     evicted.setdefault(pod.uid, (pod, message))
-        self._next = min(self._due.values(), default=math.inf)
+        self.next = min(self._due.values(), default=math.inf)
         if has_changed:
             context.queue.move_all(_ELAPSED, now)
         return [
