@@ -18,6 +18,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Instrument
 from pyscheduler.core.pod_groups.queue_gate import has_only_queue_gate, without_gates
+from pyscheduler.core.queue.profile import QueueProfile
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup, pods_of
 from pyscheduler.core.queue.rejections import shared
 from pyscheduler.core.queue.unschedulable import GateObject
@@ -29,24 +30,19 @@ class Gates:
     """PreEnqueue plugins by scheduler name."""
 
     def __init__(
-        self,
-        plugins: Mapping[str, Sequence[PreEnqueuePlugin]],
-        instrument: Instrument,
-        *,
-        has_queues: bool = False,
-        set_gated: Callable[[str, bool], None] = lambda _uid, _is_gated: None,
+        self, profiles: Mapping[str, QueueProfile], instrument: Instrument, set_gated: Callable[[str, bool], None]
     ) -> None:
-        """Create the gates. With `has_queues`, a pod is admitted that only its queue still gates.
+        """Create the gates. If there are queues, a pod is admitted that only its queue still gates.
 
         `set_gated` is called with the UID of a pod, and whether it is gated, when that may have changed.
         """
-        self._plugins = plugins
-        self._has_queues = has_queues
+        self._plugins = {name: each.pre_enqueue for name, each in profiles.items()}
+        self._has_queues = next(iter(profiles.values())).has_queues
         self._set_gated = set_gated
         self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
         """Plugins in calling order for gated pods, by profile and by the plugin that gated the pod last."""
         self._instrument = instrument
-        self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in plugins}
+        self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in profiles}
         self._runs = 0
         self.broken: set[str] = set()
         """UIDs of pods that are gated because a plugin raised."""

@@ -93,9 +93,7 @@ class SchedulingQueue(QueueContents):
         self._events = EventEvaluator(
             {name: Hints(each.events_to_register, instrument, each.hint_scopes) for name, each in profiles.items()}
         )
-        pre_enqueue = {name: each.pre_enqueue for name, each in profiles.items()}
-        set_gated = self._groups.set_gated
-        self.gates = Gates(pre_enqueue, instrument, has_queues=first.has_queues, set_gated=set_gated)
+        self.gates = Gates(profiles, instrument, self._groups.set_gated)
         self._backoff_policy = backoff
         self._tiers = Tiers(first, instrument, self._events.scope_of, self.gates.gate_object, self._groups, previous)
         self.tier_of = self._tiers.index
