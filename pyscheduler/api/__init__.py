@@ -13,6 +13,7 @@ from pyscheduler.api.events import (
     POD,
     SUCCEEDED_POD,
     TARGET_POD,
+    TIME,
     UNSCHEDULED_POD,
     Action,
     ClusterEvent,
@@ -100,6 +101,7 @@ from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch, found_placement
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.timed import TimedPlugin, TimeUpdate
 from pyscheduler.api.topology import (
     NO_DOMAIN,
     AttributeCounts,
@@ -128,6 +130,7 @@ __all__ = [
     "SKIP_SIGNATURE_GROUP",
     "SUCCEEDED_POD",
     "TARGET_POD",
+    "TIME",
     "UNSCHEDULED_POD",
     "UNSIGNABLE",
     "Action",
@@ -223,6 +226,8 @@ __all__ = [
     "Status",
     "StatusError",
     "Taint",
+    "TimeUpdate",
+    "TimedPlugin",
     "Toleration",
     "TopologyConstraint",
     "Unsignable",

@@ -64,6 +64,8 @@ TARGET_POD = "TargetPod"
 """The rejected pod itself: an update of a pod without a node."""
 SUCCEEDED_POD = "SucceededPod"
 """Phase Succeeded, sent only if a plugin sets `counts_succeeded`. The event has action ADD and sets `new`."""
+TIME = "Time"
+"""Passage of time that has changed the decisions of a TimedPlugin. The events have action UPDATE_OTHER, no objects."""
 ANY_RESOURCE = "*"
 """Every resource, for registrations only."""
 

@@ -222,7 +222,7 @@ class Pod:
         self.generation = 0
         self.resource_version = ""
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
-        """status.resourceClaimStatuses of a pod without a node: the claims that were created from templates."""
+        """status.resourceClaimStatuses: the claims that were created from templates."""
         self.conditions: tuple[PodCondition, ...] = ()
         """All conditions of a pod without a node; of an assigned pod, DisruptionTarget only."""
 

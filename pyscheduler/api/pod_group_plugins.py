@@ -65,6 +65,19 @@ class QuotaPlugin(Plugin):
         """Return the users and groups of users, such as `user alice`, that the pods of a group count toward."""
         return ()
 
+    def claims_of(self, pod: Pod) -> Mapping[str, Amounts]:  # noqa: ARG002
+        """Return what the pod requests by ResourceClaims that count, by the names of the claims.
+
+        Called for pods with spec.resourceClaims. A claim counts once for all pods with a node of one queue and the same
+        `accounts`. It is part of what `set_usage`, `set_terminating` and `exceeded` get. A claim that does not exist
+        yet is returned without amounts.
+        """
+        return {}
+
+    def changed_claims(self, event: ClusterEvent) -> Mapping[str, Amounts]:  # noqa: ARG002
+        """Return what claims request after a change of an object of a kind in `watches`, by their names."""
+        return {}
+
     def set_placed(self, group: PodGroup, count: int) -> None:
         """Set how many pods of a group with `accounts` have a node: they may request nothing.
 

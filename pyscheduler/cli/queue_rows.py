@@ -146,7 +146,7 @@ class _Queues:
     def _resources(self, queue: Queue) -> dict[str, ResourceRow]:
         tree, name = self._tree, queue.name
         allocated, requested, share, over = (
-            tree.allocated(name),
+            tree.counted(name),
             tree.requested(name),
             tree.deserved(name),
             tree.over_deserved(name),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType, MappingProxyType
 from typing import Final
 
-from pyscheduler.api import Plugin, Reads, ResourceKind
+from pyscheduler.api import Plugin, Reads, ResourceKind, TimedPlugin
 from pyscheduler.api.normalize import Normalizer
 from pyscheduler.api.objects import PodSpec
 from pyscheduler.config.fields import UnknownType, fields_of, is_record
@@ -161,7 +161,7 @@ def _public(cls: type) -> dict[str, FunctionType]:
     return {name: f for name, f in vars(cls).items() if isinstance(f, FunctionType) and not name.startswith("_")}
 
 
-_BASES: Final[tuple[type[Plugin], ...]] = (Plugin, *dict.fromkeys(POINTS.values()))
+_BASES: Final[tuple[type[Plugin], ...]] = (Plugin, TimedPlugin, *dict.fromkeys(POINTS.values()))
 _DECLARED: Mapping[str, type[Plugin]] = MappingProxyType({name: base for base in _BASES for name in _public(base)})
 """Extension point methods with the base class that declares each."""
 

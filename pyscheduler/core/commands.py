@@ -136,7 +136,7 @@ class CallApi(Struct, frozen=True):
     plugin: str
     call: ApiCall
     retries: bool = False
-    """True if a call that fails is made again after a pause, until it succeeds."""
+    """True if a call that fails is made again until it succeeds, after pauses that get longer."""
 
 
 IN_MEMORY = " (in kube-scheduler memory)."

@@ -12,6 +12,7 @@ once.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sized
 
 from pyscheduler.core import event_handlers
@@ -53,6 +54,7 @@ from pyscheduler.core.scheduling.suspended_attempts import (
     resume,
     resume_with_responses,
 )
+from pyscheduler.core.scheduling.timers import Timers
 
 
 class CycleStep(enum.Enum):
@@ -80,6 +82,11 @@ class Machine:
         self.nodes: Sized = self.context.state.rows
         self._stale_groups = StaleGroups()
         self._quota_evictions = QuotaEvictions()
+        self._timers = Timers()
+        self._use_timers()
+
+    def _use_timers(self) -> None:
+        self._timers.use(plugin for profile in self.context.profiles.values() for plugin in profile.plugins)
 
     def handle(self, event: Event) -> list[Command]:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
@@ -108,6 +115,8 @@ class Machine:
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
             return resume(context, suspended, now) + self._process_backlog(now)
+        if now >= self._timers.next:
+            return self._timers.run(context, now) + self._process_backlog(now)
         if context.groups.quota is not None:
             context.groups.set_time(now + context.settings.epoch)
             context.quota_waits.retry(now, is_idle=not context.queue.active.entries)
@@ -164,6 +173,8 @@ class Machine:
             for part in (self._stale_groups, context.quota_waits, self._quota_evictions):
                 if (at := part.next_wake()) is not None:
                     wake = at if wake is None else min(wake, at)
+        if (at := self._timers.next) != math.inf:
+            wake = at if wake is None else min(wake, at)
         return wake
 
     def _dispatch(self, event: Event) -> list[Command]:
@@ -197,6 +208,7 @@ class Machine:
                 context.queue.activate([preemptor] if preemptor else [], event.at)
             case Reconfigured():
                 reconfigure(context, event)
+                self._use_timers()
             case ExtendersResponded():
                 return resume_with_responses(context, event)
             case Tick():
@@ -204,6 +216,7 @@ class Machine:
                 context.quota_waits.wake(event.at)
                 commands = expire_permits(context, event.at) + look_up_unconfirmed(context, event.at)
                 commands += self._quota_evictions.evict(context, event.at)
+                commands += self._timers.run(context, event.at)
                 return commands + self._stale_groups.evict(context, event.at)
         return []
 

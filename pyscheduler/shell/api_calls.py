@@ -13,7 +13,14 @@ from pyscheduler.core.commands import CallApi
 log = logs.get("api-calls")
 _CONCURRENCY: Final = 8
 RETRY_SECONDS: Final = 5.0
-"""Seconds after which a failed call is made again, if its command retries."""
+"""Seconds after which a call that failed once is made again, if its command retries. They double with each failure."""
+MAX_RETRY_SECONDS: Final = 300.0
+_MAX_DOUBLINGS: Final = 16
+
+
+def retry_delay(failures: int) -> float:
+    """Return the seconds until a call is made again that has failed so often, at least once."""
+    return min(RETRY_SECONDS * (1 << min(failures - 1, _MAX_DOUBLINGS)), MAX_RETRY_SECONDS)
 
 
 class PluginApiCaller:
@@ -21,12 +28,13 @@ class PluginApiCaller:
 
     def __init__(self, api: ApiWriter) -> None:
         self._api = api
-        self._waiting: deque[CallApi] = deque()
+        self._waiting: deque[tuple[CallApi, int]] = deque()
+        """Calls, each with the number of its failures so far."""
         self._due = asyncio.Event()
 
-    def add(self, command: CallApi) -> None:
+    def add(self, command: CallApi, failures: int = 0) -> None:
         """Queue a call."""
-        self._waiting.append(command)
+        self._waiting.append((command, failures))
         self._due.set()
 
     async def run(self) -> None:
@@ -41,10 +49,11 @@ class PluginApiCaller:
             if not self._waiting:
                 self._due.clear()
                 continue
-            command = self._waiting.popleft()
+            command, failures = self._waiting.popleft()
             try:
                 await command.call(self._api)
             except Exception as problem:
                 log.warning("Failed to make an API call of a plugin", problem, plugin=command.plugin)
                 if command.retries:
-                    asyncio.get_running_loop().call_later(RETRY_SECONDS, self.add, command)
+                    delay = retry_delay(failures + 1)
+                    asyncio.get_running_loop().call_later(delay, self.add, command, failures + 1)

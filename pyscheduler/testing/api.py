@@ -14,13 +14,12 @@ from pyscheduler.api.metrics import PluginMetric
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.commands import CallApi, Command, EventType, Record
 from pyscheduler.kube.paths import PODS
+from pyscheduler.shell.api_calls import retry_delay
 from pyscheduler.testing.builders import PodBuilder
 from pyscheduler.testing.kinds import PathTarget
 from pyscheduler.testing.objects import timestamp
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-_RETRY_SECONDS = 5.0
-"""Seconds after which a failed call is made again, as in the shell."""
 Object = dict[str, Any]
 
 
@@ -150,13 +149,15 @@ class HarnessApiWriter:
 
 async def call_api(command: CallApi, api: HarnessApiWriter) -> None:
     """Make the call of a command, again after each failure if the command retries."""
+    failures = 0
     while True:
         try:
             return await command.call(api)
         except ApiError:
             if not command.retries:
                 raise
-        await api.sleep(_RETRY_SECONDS)
+        failures += 1
+        await api.sleep(retry_delay(failures))
 
 
 class HarnessClock:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster, with_queue_args
-from tests.scenarios.batch.manifests import VOLCANO, Gang, annotated, gang, in_queue, node, pod, queue
+from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, annotated, gang, in_queue, node, pod, queue
+from tests.scenarios.devices import claim, device_class, exactly, resource_slice
 
 Change = Callable[[Cluster, Gang], None]
 
@@ -169,3 +170,72 @@ def test_deleted_pods_do_not_keep_others_from_their_share() -> None:
         cluster.delete("Pod", each["metadata"]["name"])
     cluster.advance(1)
     assert cluster.members("c") == 2
+
+
+DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
+
+
+def with_devices(quota: int) -> Cluster:
+    """Return a cluster with 16 devices and a queue that may allocate some of them."""
+    cluster = Cluster(node("n", 16), queue("q", capability={DEVICES: quota}))
+    cluster.apply(device_class())
+    cluster.apply(resource_slice("n", *(f"g{i}" for i in range(16))))
+    return cluster
+
+
+def user_of(name: str, claim_name: str, queue_name: str = "q") -> Manifest:
+    """Return a pod that uses a claim."""
+    made = in_queue(queue_name, pod(name))
+    made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim_name}]
+    return made
+
+
+@pytest.mark.parametrize("counts", [(4, 4, 1, 1), (1, 1, 4, 4), (1, 4, 1, 4)], ids=str)
+def test_equal_pods_of_a_template_that_was_changed_count_their_own_claims(counts: tuple[int, ...]) -> None:
+    """The pods have one spec; the claims that were created from its template differ."""
+    cluster = with_devices(4)
+    members = []
+    for i, count in enumerate(counts):
+        member = pod(f"a{i}")
+        member["metadata"]["uid"] = f"uid-{i}"
+        member["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "template"}]
+        member["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": f"c{i}"}]}
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": f"a{i}", "uid": f"uid-{i}", "controller": True}
+        cluster.apply(claim(f"c{i}", exactly(count=count), ownerReferences=[owner]))
+        members.append(member)
+    cluster.submit(gang("a", 2, members, VOLCANO, "q"))
+    cluster.advance(60)
+    used = sum(count for i, count in enumerate(counts) if f"default/a{i}" in cluster.bindings)
+    assert 2 <= used <= 4
+
+
+def test_claim_that_is_created_anew_with_less_counts_as_before_while_its_pod_runs() -> None:
+    cluster = with_devices(3)
+    cluster.submit(claim("c", exactly(count=3)), user_of("a", "c"))
+    cluster.delete("ResourceClaim", "c")
+    cluster.submit(claim("c", exactly(count=1)))
+    cluster.submit(claim("d", exactly(count=1)), user_of("b", "d"))
+    cluster.advance(60)
+    assert (cluster.members("a"), cluster.members("b")) == (1, 0)
+
+
+def test_claim_that_is_created_anew_with_more_counts_while_its_pod_waits() -> None:
+    cluster = with_devices(3)
+    cluster.submit(claim("c", exactly(count=3)), user_of("a", "c"))
+    cluster.submit(claim("d", exactly(count=1)), user_of("b", "d"))
+    cluster.delete("ResourceClaim", "d")
+    cluster.submit(claim("d", exactly(count=2)))
+    cluster.end("a")
+    cluster.submit(claim("e", exactly(count=2)), user_of("late", "e"))
+    cluster.advance(60)
+    assert cluster.members("b") + cluster.members("late") == 1
+
+
+def test_claim_shared_with_a_pod_of_another_queue_counts_before_that_pod_ends() -> None:
+    cluster = with_devices(1)
+    cluster.apply(queue("free"))
+    cluster.submit(claim("shared", exactly(count=2)), user_of("a", "shared", "free"))
+    cluster.submit(user_of("b", "shared"))
+    cluster.end("a")
+    cluster.advance(60)
+    assert cluster.members("b") == 0

@@ -21,6 +21,14 @@ from pyscheduler.api import (
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.delays import Delays, check_seconds
+from pyscheduler_plugins.queues.devices import (
+    CLAIM,
+    DEVICE_CLASS,
+    DeviceNames,
+    claim_names,
+    extended_resource,
+    requested_devices,
+)
 from pyscheduler_plugins.queues.drf import dominant_share, next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
 from pyscheduler_plugins.queues.limits import LimitArgs, LimitedUse, accounts_of, read_limits
@@ -93,7 +101,7 @@ class Queues(QuotaPlugin):
 
     name = "Queues"
     Args = QueuesArgs
-    watches = (QUEUE, ELASTIC_QUOTA)
+    watches = (QUEUE, ELASTIC_QUOTA, CLAIM, DEVICE_CLASS)
 
     def __init__(self, args: QueuesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -106,7 +114,10 @@ class Queues(QuotaPlugin):
         self.learns_run_times = args.run_times == RunTimes.LEARNT
         self.tracks_time = self._order is QueueOrder.USAGE
         self._hierarchy = Hierarchy({}, {})
-        self._versions = dict.fromkeys(self.watches, -1)
+        self._versions = dict.fromkeys((QUEUE, ELASTIC_QUOTA), -1)
+        self._devices = DeviceNames(handle.objects)
+        self._with_devices: dict[PodGroupKey, tuple[PodGroup, Amounts, Amounts]] = {}
+        """Allocated and pending amounts of the groups with devices."""
         self._declared: dict[tuple[ResourceKind, str, str], Declaration | None] = {}
         """Declarations of the objects at the last read, by kind, namespace and name."""
         self._by_namespace: Mapping[str, str] = {}
@@ -142,30 +153,58 @@ class Queues(QuotaPlugin):
         self._read_queues()
         before, queue = self._queues.get(group.key), self.queue_of_group(group)
         self._queues[group.key] = queue
-        self._tree.set_usage(group.key, queue, Usage(allocated, pending))
+        self._set_amounts(group, allocated, pending)
         if self._limited:
-            is_started = group.key in self._started
-            self._limited.set_job(group.key, queue, group.accounts, allocated, is_started=is_started)
+            is_started, used = group.key in self._started, dict(self._devices.with_all_names(allocated))
+            self._limited.set_job(group.key, queue, group.accounts, used, is_started=is_started)
         if self.tracks_time:
             for each in {queue, before or queue}:
                 self._usage.record(each)
 
+    def _set_amounts(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
+        """Set what counts toward shares and quotas."""
+        key, queue = group.key, self.queue_of_group(group)
+        (with_shares, devices), (waiting, more_devices) = self._devices.split(allocated), self._devices.split(pending)
+        self._tree.set_usage(key, queue, Usage(with_shares, waiting))
+        self._tree.devices.set(key, queue, devices)
+        if devices or more_devices:
+            self._with_devices[key] = group, allocated, pending
+        else:
+            self._with_devices.pop(key, None)
+
     def set_terminating(self, group: PodGroup, amounts: Amounts) -> None:
         self._read_queues()
-        queue = self.queue_of_group(group)
-        self._tree.set_terminating(group.key, queue, amounts)
+        queue, amounts = self.queue_of_group(group), dict(self._devices.with_all_names(amounts))
+        self._tree.terminating.set(group.key, queue, amounts)
         if self._limited:
             self._limited.set_job(group.key, queue, group.accounts, amounts, is_started=False)
 
     def remove_usage(self, key: PodGroupKey) -> None:
         self._tree.remove_job(key)
+        self._tree.devices.set(key, "", {})
+        self._with_devices.pop(key, None)
         self._limited.remove_job(key)
         self._started.discard(key)
         queue = self._queues.pop(key, None)
         if self.tracks_time and queue is not None:
             self._usage.record(queue)
 
+    def claims_of(self, pod: Pod) -> Mapping[str, Amounts]:
+        claims = self.handle.objects[CLAIM]
+        found = {name: claims.get((pod.namespace, name)) for name in claim_names(pod)}
+        return {f"{pod.namespace}/{name}": requested_devices(each) if each else {} for name, each in found.items()}
+
+    def changed_claims(self, event: ClusterEvent) -> Mapping[str, Amounts]:
+        if event.resource != CLAIM.kind or event.new is None:
+            return {}
+        metadata = event.new["metadata"]
+        return {f"{metadata.get('namespace', '')}/{metadata['name']}": requested_devices(event.new)}
+
     def changes_queues(self, event: ClusterEvent) -> bool:
+        if event.resource == CLAIM.kind:
+            return False
+        if event.resource == DEVICE_CLASS.kind:
+            return extended_resource(event.old) != extended_resource(event.new)
         return not event.old or not event.new or declaration(event.old) != declaration(event.new)
 
     def set_time(self, now: float) -> None:
@@ -188,7 +227,11 @@ class Queues(QuotaPlugin):
         nodes = self.handle.nodes.table()
         if (nodes.version, len(self._resources)) != self._nodes:
             self._nodes = nodes.version, len(self._resources)
-            self._tree.set_capacity({r: int(nodes.allocatable(r).sum()) for r in self._resources})
+            capacity = {r: int(nodes.allocatable(r).sum()) for r in self._resources}
+            self._tree.set_capacity(capacity)
+            if self._devices.set_on_nodes({r for r, n in capacity.items() if n}):
+                for group, allocated, pending in list(self._with_devices.values()):
+                    self._set_amounts(group, allocated, pending)
 
     def _has_changed_queues(self) -> bool:
         """Return True if the objects declare something else than when they were read last.
@@ -235,7 +278,9 @@ class Queues(QuotaPlugin):
         self._read_queues()
         if self._order is QueueOrder.USAGE:
             return self._usage.next_queue(set(requests))
-        chosen = next_queue(self._tree, dict(requests), self._free()) if self._order is QueueOrder.DRF else None
+        chosen = None
+        if self._order is QueueOrder.DRF:
+            chosen = next_queue(self._tree, {q: self._with_shares(r) for q, r in requests.items()}, self._free())
         return chosen or self._tree.next_queue(set(requests))
 
     def group_share(self, group: PodGroup) -> float:
@@ -258,13 +303,13 @@ class Queues(QuotaPlugin):
         """
         self._read_queues()
         queue, tree = self.queue_of_group(group), self._tree
-        for quota in tree.allows(queue, request):
+        for quota in tree.allows(queue, self._devices.with_all_names(request)):
             tree.set_held_back(queue, is_held=True)
             return str(quota)
         if self._order is QueueOrder.DRF:
             return ""  # it divides what is free by dominant shares, not each resource on its own
         capacity, allocated = tree.capacity(), tree.allocated(ROOT)
-        for resource, amount in request.items():
+        for resource, amount in self._with_shares(request).items():
             free = capacity.get(resource, 0) - allocated.get(resource, 0)
             if 0 < amount <= free and amount > tree.left_by_claims(queue, resource):
                 tree.set_held_back(queue, is_held=True)
@@ -276,7 +321,7 @@ class Queues(QuotaPlugin):
         if not group.accounts:
             return ""
         self._read_queues()
-        queue = self.queue_of_group(group)
+        queue, request = self.queue_of_group(group), dict(self._devices.with_all_names(request))
         exceeded = self._limited.exceeded(group.key, queue, group.accounts, request)
         if exceeded:
             self._tree.set_held_back(queue, is_held=True)
@@ -311,7 +356,7 @@ class Queues(QuotaPlugin):
 
     def surplus(self, queue: str, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> Sequence[EvictionUnit]:
         self._read_queues()
-        bundles = [_bundle(unit, group, self.queue_of_group(group)) for unit, group in units]
+        bundles = [self._bundle(unit, group) for unit, group in units]
         chosen = {id(bundle) for bundle in surplus_of(self._tree, queue, bundles)}
         return [unit for (unit, _), bundle in zip(units, bundles, strict=True) if id(bundle) in chosen]
 
@@ -320,15 +365,16 @@ class Queues(QuotaPlugin):
 
     def is_within_share(self, group: PodGroup, request: Amounts) -> bool:
         self._read_queues()
-        return is_within_share(self._tree, self.queue_of_group(group), request)
+        return is_within_share(self._tree, self.queue_of_group(group), self._with_shares(request))
 
     def may_reclaim(self, group: PodGroup, request: Amounts) -> bool:
         self._read_queues()
-        return may_reclaim(self._tree, self.queue_of_group(group), request)
+        return may_reclaim(self._tree, self.queue_of_group(group), self._with_shares(request))
 
     def may_reclaim_from(self, group: PodGroup, request: Amounts, other: PodGroup) -> bool:
         self._read_queues()
-        return may_reclaim_from(self._tree, self.queue_of_group(group), request, self.queue_of_group(other))
+        queues = self.queue_of_group(group), self.queue_of_group(other)
+        return may_reclaim_from(self._tree, queues[0], self._with_shares(request), queues[1])
 
     def reclaim(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
@@ -336,7 +382,7 @@ class Queues(QuotaPlugin):
         self._read_queues()
         queue, tree = self.queue_of_group(group), self._tree
         # Evictions in queues that do not share an exceeded limit leave it exceeded.
-        limits = {exceeded.queue for exceeded in tree.allows(queue, request)}
+        limits = {exceeded.queue for exceeded in tree.allows(queue, self._devices.with_all_names(request))}
         others = [
             (unit, other)
             for unit, other in units
@@ -346,20 +392,25 @@ class Queues(QuotaPlugin):
             return ()
         headroom = tree.headroom(queue)
         free = {resource: min(amount, headroom.get(resource, amount)) for resource, amount in free.items()}
-        bundles = [_bundle(unit, other, self.queue_of_group(other)) for unit, other in others]
-        found = find_victims(tree, queue, request, free, bundles)
+        bundles = [self._bundle(unit, other) for unit, other in others]
+        found = find_victims(tree, queue, self._with_shares(request), free, bundles)
         if found.reason:
             return found.reason
         chosen = {id(bundle) for bundle in found.victims}
         return [unit for (unit, _), bundle in zip(others, bundles, strict=True) if id(bundle) in chosen]
 
+    def _with_shares(self, amounts: Amounts) -> Amounts:
+        """Return the amounts of resources that have shares: not of devices that only have quotas."""
+        return self._devices.split(amounts)[0]
 
-def _bundle(unit: EvictionUnit, group: PodGroup, queue: str) -> Bundle:
-    first, *others = unit.pods
-    resources = dict(first.requests.effective)
-    for pod in others:
-        for resource, amount in pod.requests.effective.items():
-            resources[resource] = resources.get(resource, 0) + amount
-    names, is_whole = tuple(pod.name for pod in unit.pods), unit.rank is EvictionRank.GROUP
-    job, title = " ".join(group.key), group.key.name
-    return Bundle(job, queue, names, resources, is_whole, unit.priority, unit.started, title)
+    def _bundle(self, unit: EvictionUnit, group: PodGroup) -> Bundle:
+        """Return what is freed by an eviction; claims that other pods share are part of it."""
+        claims = {n: each for pod in unit.pods if pod.spec.resource_claims for n, each in self.claims_of(pod).items()}
+        resources: Amounts = {}
+        for requests in (*(pod.requests.effective for pod in unit.pods), *claims.values()):
+            for resource, amount in requests.items():
+                resources[resource] = resources.get(resource, 0) + amount
+        names, is_whole = tuple(pod.name for pod in unit.pods), unit.rank is EvictionRank.GROUP
+        job, title, queue = " ".join(group.key), group.key.name, self.queue_of_group(group)
+        resources = dict(self._devices.with_all_names(resources))
+        return Bundle(job, queue, names, resources, is_whole, unit.priority, unit.started, title)

@@ -21,13 +21,11 @@ OrderKey = tuple[int, bool, float, str]
 class JobTotals:
     """Sums over the jobs of one queue, without its children. They outlive a change of the queues."""
 
-    __slots__ = ("allocated", "pending", "terminating")
+    __slots__ = ("allocated", "pending")
 
     def __init__(self) -> None:
         self.allocated: Amounts = {}
         self.pending: Amounts = {}
-        self.terminating: Amounts = {}
-        """Of terminating pods, which count toward quotas only."""
 
 
 class QueueNode:
@@ -52,7 +50,6 @@ class QueueNode:
         "position",
         "queue",
         "stale",
-        "terminating",
     )
 
     def __init__(self, queue: Queue, parent: QueueNode | None, own: JobTotals) -> None:
@@ -65,8 +62,6 @@ class QueueNode:
         """`deserved` of the spec; where it has none, the sum of the children's. At least the guarantee."""
         self.allocated: Amounts = {}
         """Sum of the subtree."""
-        self.terminating: Amounts = {}
-        """Sum of the subtree that terminating pods use; they are not in `allocated`."""
         self.claimed_by_children: Amounts = {}
         self.demand: Amounts = {}
         """Allocated and pending of the subtree, as far as the capabilities in it allow."""
@@ -234,11 +229,6 @@ class QueueNode:
             node = node.parent
             node.claimed_by_children[resource] = node.claimed_by_children.get(resource, 0) + difference
             node.stale.add(resource)
-
-    def add_terminating(self, resource: str, amount: int) -> None:
-        """Add what terminating pods use to the path to the root."""
-        for each in self._path:
-            each.terminating[resource] = each.terminating.get(resource, 0) + amount
 
     def divide(self) -> None:
         """Divide the share among the children, for the resources that changed."""

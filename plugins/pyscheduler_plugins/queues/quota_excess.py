@@ -16,7 +16,7 @@ from pyscheduler_plugins.queues.victim_search import Allowance, CandidateBundle,
 
 def excess(tree: QueueTree, queue: str) -> Amounts:
     """Return what the queue has allocated above its quota; without resources in which it is not above."""
-    allocated, quota = tree.allocated(queue), tree.queue(queue).capability
+    allocated, quota = tree.counted(queue), tree.queue(queue).capability
     return {r: allocated.get(r, 0) - most for r, most in quota.items() if allocated.get(r, 0) > most}
 
 

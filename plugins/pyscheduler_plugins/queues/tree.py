@@ -14,6 +14,7 @@ from pyscheduler_plugins.queues.hierarchy import Hierarchy, link_queues
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import Queue, QueueState
 from pyscheduler_plugins.queues.queue_node import JobTotals, OrderKey, QueueNode
+from pyscheduler_plugins.queues.quota_usage import QuotaUsage
 
 
 class Usage(Struct, frozen=True):
@@ -59,8 +60,11 @@ class QueueTree:
         self._capacity: Amounts = dict(capacity or {})
         self._totals: dict[str, JobTotals] = {}
         self._jobs: dict[Hashable, tuple[str, Usage]] = {}
-        self._terminating: dict[Hashable, tuple[str, Amounts]] = {}
         self._nodes: dict[str, QueueNode] = {}
+        self.terminating = QuotaUsage(self._path_of_any)
+        """What terminating pods use."""
+        self.devices = QuotaUsage(self._path_of_any)
+        """Devices that jobs have allocated and nodes do not list."""
         self._root: QueueNode
         self._parents: dict[str, str] = {}
         """Names of the parents of all queues; "" for the root."""
@@ -88,8 +92,8 @@ class QueueTree:
             node.sum_guarantees()
             for resource in {*node.own.allocated, *node.own.pending}:
                 node.add(resource, node.own.allocated.get(resource, 0))
-            for resource, amount in node.own.terminating.items():
-                node.add_terminating(resource, amount)
+        self.terminating.set_queues()
+        self.devices.set_queues()
         self.set_capacity(self._capacity)
 
     def set_capacity(self, capacity: Mapping[str, int]) -> None:
@@ -120,22 +124,6 @@ class QueueTree:
         removed = self._jobs.pop(job, None)
         if removed is not None:
             self._change(removed[0], removed[1], Usage())
-
-    def set_terminating(self, key: Hashable, queue: str, amounts: Amounts) -> None:
-        """Set what terminating pods use of a queue's quota; {} for none."""
-        before = self._terminating.pop(key, None)
-        if before is not None:
-            self._add_terminating(*before, -1)
-        if amounts:
-            self._terminating[key] = queue, amounts
-            self._add_terminating(queue, amounts, 1)
-
-    def _add_terminating(self, queue: str, amounts: Amounts, sign: int) -> None:
-        totals, node = self._totals.setdefault(queue, JobTotals()).terminating, self._nodes.get(queue)
-        for resource, amount in amounts.items():
-            totals[resource] = totals.get(resource, 0) + sign * amount
-            if node is not None:
-                node.add_terminating(resource, sign * amount)
 
     def set_held_back(self, queue: str, *, is_held: bool) -> None:
         """Set whether the next job of a queue is held back, so that the queue has no claim to the rest of its share."""
@@ -279,18 +267,30 @@ class QueueTree:
             for node in self._nodes[queue].path()
             for resource, requested in request.items()
             if requested > 0 and (capability := node.queue.capability.get(resource)) is not None
-            if (allocated := node.allocated.get(resource, 0))
-            + (terminating := node.terminating.get(resource, 0))
+            if (allocated := self._counted(node, resource))
+            + (terminating := self.terminating.of(node.queue.name).get(resource, 0))
             + requested
             > capability
         )
+
+    def counted(self, queue: str) -> Amounts:
+        """Return what counts toward the quota of the queue, without terminating pods: allocated amounts and devices."""
+        node = self._nodes[queue]
+        return {r: self._counted(node, r) for r in (*node.allocated, *self.devices.of(queue))}
+
+    def _counted(self, node: QueueNode, resource: str) -> int:
+        return node.allocated.get(resource, 0) + self.devices.of(node.queue.name).get(resource, 0)
+
+    def _path_of_any(self, queue: str) -> tuple[str, ...]:
+        """Return the path of a queue; () for one that does not exist."""
+        return self.path(queue) if queue in self._nodes else ()
 
     def headroom(self, queue: str) -> Amounts:
         """Return what quotas leave for the queue; negative if more is allocated, without unlimited resources."""
         left: Amounts = {}
         for node in self._nodes[queue].path():
             for resource, capability in node.queue.capability.items():
-                room = capability - node.allocated.get(resource, 0)
+                room = capability - self._counted(node, resource)
                 left[resource] = min(left.get(resource, room), room)
         return left
 

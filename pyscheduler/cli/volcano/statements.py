@@ -35,10 +35,6 @@ PLUGINS: Final[Mapping[str, Statement]] = {
         "Critical pods have the highest priorities. Set reclaimable: false on their queue, default.",
     ),
     "overcommit": (Result.MISSING, "No job waits before its pods exist, so nothing limits how many do."),
-    "tdm": (
-        Result.MISSING,
-        "Plugins have no time of day. A CronJob can taint nodes with NoExecute outside the window.",
-    ),
     "numaaware": (Result.MISSING, "The kubelet's topology manager applies on each node; no node is chosen by it."),
     "deviceshare": (Result.MISSING, "Devices are scheduled as whole extended resources, or by ResourceClaims."),
     "nodegroup": (Result.MISSING, "Bind queues to nodes by the node affinity of their pods."),

@@ -255,6 +255,21 @@ def _sla(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     return "sla-waiting-time", "enableJobOrder"
 
 
+def _tdm(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
+    prefix, period = "tdm.revocable-zone.", "tdm.evict.period"
+    slots = {name.removeprefix(prefix): str(value) for name, value in plugin.arguments.items() if prefix in name}
+    zones = [{"name": name, "slots": [slot.strip()]} for name, slot in slots.items()]
+    try:
+        seconds = parse_duration(str(plugin.arguments.get(period, "1m")))
+    except ValueError:
+        seconds = 60.0
+    draft.enable("TimeSlots")
+    draft.set_args("TimeSlots", {"zones": zones, **({"evictionPeriodSeconds": seconds} if seconds != 60 else {})})
+    text = "TimeSlots: times are in UTC unless timeZone is set; at the end of a slot, all its pods are evicted at once."
+    draft.add("plugin tdm", Result.DIFFERS, text)
+    return (period, *(name for name in plugin.arguments if prefix in name))
+
+
 _TRANSLATED: Final[Mapping[str, Callable[[VolcanoPlugin, Draft], Iterable[str]]]] = {
     "gang": _gang,
     "proportion": _queues,
@@ -266,6 +281,7 @@ _TRANSLATED: Final[Mapping[str, Callable[[VolcanoPlugin, Draft], Iterable[str]]]
     "task-topology": _task_topology,
     "usage": _usage,
     "sla": _sla,
+    "tdm": _tdm,
 }
 
 

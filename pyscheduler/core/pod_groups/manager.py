@@ -20,6 +20,7 @@ from pyscheduler.api.resources import Amounts
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups import subgroups
+from pyscheduler.core.pod_groups.claim_usage import PLACED, RESERVED, TERMINATING, Holder, Scope, scope_of, sum_of
 from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, D, PodGroupStates, T
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
@@ -283,13 +284,21 @@ class PodGroupManager(PodGroupStates):
     def needed(self, group: PodGroup, pending: Collection[Pod]) -> Amounts:
         """Return what the least of the pending pods request that the group still needs for its minimum."""
         if len(pending) == 1:
-            return dict(next(iter(pending)).requests.effective)
-        by_size = sorted((pod.requests.effective for pod in pending), key=lambda requests: sum(requests.values()))
-        total: Amounts = {}
-        for requests in by_size[: self.needed_count(group)]:
-            for resource, amount in requests.items():
-                total[resource] = total.get(resource, 0) + amount
-        return total
+            return self.requests_of(group, pending)
+        by_size = sorted(pending, key=self.size_of)
+        return self.requests_of(group, by_size[: self.needed_count(group)])
+
+    def requests_of(self, group: PodGroup, pods: Collection[Pod]) -> Amounts:
+        """Return what these pending pods of a group request together.
+
+        A claim that they share, or that other pods of the queue and the same users hold already, counts once.
+        """
+        requests = [pod.requests.effective for pod in pods]
+        if self.quota is not None and any(pod.spec.resource_claims for pod in pods):
+            self.report_usage()
+            counts_terminating = not self._terminating.are_left_out
+            requests += self._claims.requested(group, pods, with_terminating=counts_terminating)
+        return sum_of(requests)
 
     def needed_count(self, group: PodGroup) -> int:
         """Return the number of pods that the group still needs for its minimum, at least 1."""
@@ -302,6 +311,7 @@ class PodGroupManager(PodGroupStates):
         quota = self.quota
         if quota is None:
             return
+        self._settle_claims()
         for of_queue, amounts in self._terminating.take_stale():
             self._call(None, quota, QUOTA, quota.set_terminating, of_queue, amounts)
             used: Usage = (of_queue.queue, amounts, {}, False, of_queue.accounts)
@@ -316,9 +326,12 @@ class PodGroupManager(PodGroupStates):
             state = self._groups[key]
             may_start = state.requirements is group and self._has_minimum(group, state)
             reserved: Mapping[str, int] = self.usage.reserved(key) if may_start else {}
-            if reserved and self._may_not_reserve(quota, group, reserved):
+            claimed, kept = self._claims.amounts(Holder(key, PLACED)), self._claims.amounts(Holder(key, RESERVED))
+            if (reserved or kept) and self._may_not_reserve(quota, group, sum_of((reserved, kept))):
                 reserved = {}
             allocated, pending = usage.reported(reserved)
+            if claimed or (kept and reserved):
+                allocated = sum_of((allocated, claimed, kept if reserved else {}))
             if key in self.usage.too_large or not may_start:
                 pending = {}  # no share is kept for a group that cannot start
             is_started = bool(state.placed or reserved)
@@ -327,6 +340,18 @@ class PodGroupManager(PodGroupStates):
                 self._call(None, quota, QUOTA, quota.set_placed, group, len(state.placed) or int(is_started))
             self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
             self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
+
+    def _settle_claims(self) -> None:
+        """Bring up to date which groups the claims count toward."""
+        if self._claims:
+            for key in self.usage.stale:
+                self._claims.touch(key)  # it may count toward another queue, or other users
+            self._touch(self._claims.settle(self._scope_of))
+
+    def _scope_of(self, holder: Holder) -> Scope | None:
+        key, is_terminating = holder.key, holder.rank == TERMINATING
+        group = self._terminating.group(key) if is_terminating else self.accounted(key) if key in self._groups else None
+        return None if group is None else scope_of(group)
 
     def _may_not_reserve(self, quota: QuotaPlugin, group: PodGroup, reserved: Mapping[str, int]) -> bool:
         """Return True if the queue of the group admits none, or less than the group claims to have been admitted."""
@@ -374,10 +399,12 @@ class PodGroupManager(PodGroupStates):
         self._call(None, quota, QUOTA, quota.set_time, now)
 
     def _has_minimum(self, group: PodGroup, state: PodGroupState) -> bool:
-        """Return True if the minimum of the group exists, with nodes or without."""
+        """Return True if the minimum of the group exists, with nodes or without, and could run."""
+        gated = self.usage.gated(group.key)
         if not group.min_count_by_role and not group.subgroups:
-            return len(state.pods) + len(state.succeeded) >= group.min_count
-        return not self.shortage_of(group, (*state.pods.values(), *state.succeeded.values()))
+            return len(state.pods) - len(gated) + len(state.succeeded) >= group.min_count
+        pods = [pod for uid, pod in state.pods.items() if uid not in gated] if gated else state.pods.values()
+        return not self.shortage_of(group, (*pods, *state.succeeded.values()))
 
     @contextmanager
     def without_usage(self, pods: Iterable[Pod]) -> Iterator[None]:
@@ -411,6 +438,8 @@ class PodGroupManager(PodGroupStates):
         if self.quota is not None:
             self._limits_changed |= event.resource == NODE and bool(event.action & _CAPACITY)
             is_watched = any(kind.kind == event.resource for kind in self.quota.watches)
+            if is_watched and self._claims:
+                self._update_claims(event)
             if is_watched and self._call(True, self.quota, QUOTA, self.quota.changes_queues, event):
                 self._limits_changed = True
                 self._terminating.touch()

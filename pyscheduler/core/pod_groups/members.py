@@ -9,13 +9,16 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
+from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
+from pyscheduler.api.resources import Amounts
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.claim_usage import TERMINATING, ClaimUsage, Holder
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import GateRemovals, is_admitted
 from pyscheduler.core.pod_groups.terminating import TerminatingPods
@@ -49,9 +52,10 @@ class PodGroupStates:
         self.gate_removals = GateRemovals()
         self.quota: QuotaPlugin | None = None
         """The plugin that divides the cluster among queues, or None."""
-        self.usage, self._reported = UsageByGroup(), ReportedUsage()
+        self._claims = ClaimUsage(self._claims_of)
+        self.usage, self._reported = UsageByGroup(self._claims), ReportedUsage()
         self._queues_in_use = QueuesInUse()
-        self._terminating = TerminatingPods()
+        self._terminating = TerminatingPods(self._claims)
         self._limits_changed = False
         self._time = -math.inf
         self._adopted: list[tuple[PodGroupKey, Pod]] = []
@@ -67,8 +71,10 @@ class PodGroupStates:
         """Use these plugins, by scheduler name, from now on. `pods` are all that exist, `placed` those with a node."""
         succeeded = [pod for group in self._groups.values() for pod in group.succeeded.values()]
         self._plugins, self.quota = plugins, quota
-        self.usage, self._reported, self._queues_in_use = UsageByGroup(), ReportedUsage(), QueuesInUse()
-        self._terminating = TerminatingPods()
+        self._claims = ClaimUsage(self._claims_of)
+        self.usage, self._reported = UsageByGroup(self._claims), ReportedUsage()
+        self._queues_in_use = QueuesInUse()
+        self._terminating = TerminatingPods(self._claims)
         self.is_enabled = bool(plugins)
         self._adopted = []
         if quota is not None and quota.tracks_time and self._time >= 0:
@@ -129,10 +135,14 @@ class PodGroupStates:
                 self._adopted.append((key, pod))
         is_new_signature = known is None or known.signature is not pod.signature
         is_placed = was_placed or bool(pod.node_name)
-        if self.quota is not None and (is_new_signature or is_placed != was_placed):
+        has_new_claims = known is not None and known.claim_statuses != pod.claim_statuses
+        if self.quota is not None and (is_new_signature or is_placed != was_placed or has_new_claims):
+            is_gated = self.usage.is_gated(key, uid)
             if known is not None:
                 self.usage.remove(key, known, placed=was_placed)
             self.usage.add(key, pod, placed=is_placed)
+            if is_gated and not is_placed:
+                self.usage.set_gated(key, pod, is_gated=True)
             self._set_gate(key, known, pod, is_placed=is_placed)
         if is_new_signature:
             self._set_signature(group, known, pod)
@@ -205,6 +215,13 @@ class PodGroupStates:
         if self.quota is not None:
             self.usage.move(key, pod, placed=True)
 
+    def set_gated(self, uid: str, is_gated: bool) -> None:
+        """Set whether a PreEnqueue plugin gates a pending pod, such as one that waits for a claim."""
+        key = self._key_of.get(uid) if self.quota is not None else None
+        pod = None if key is None else self._groups[key].pods.get(uid)
+        if key is not None and pod is not None and uid not in self._groups[key].placed:
+            self.usage.set_gated(key, pod, is_gated=is_gated)
+
     def await_binding(self, key: PodGroupKey, pod: Pod) -> None:
         """Hold the group until the binding of this member has ended."""
         self._awaited[key] = pod
@@ -236,6 +253,32 @@ class PodGroupStates:
         if key is None and self.quota is not None and pod.scheduler_name in self._plugins:
             return PodGroupKey(pod.namespace, pod.uid, SINGLE_POD)
         return key
+
+    def _claims_of(self, pod: Pod) -> Mapping[str, Amounts]:
+        """Return what the pod requests by its ResourceClaims, as the Quota plugin counts it, by the names of these."""
+        empty: Mapping[str, Amounts] = {}
+        quota = self.quota
+        return empty if quota is None else self._call(empty, quota, QUOTA, quota.claims_of, pod)
+
+    def size_of(self, pod: Pod) -> tuple[int, int]:
+        """Return a sort key of pods: what their claims request, and what they request themselves."""
+        claims = self._claims_of(pod).values() if pod.spec.resource_claims else ()
+        return sum(sum(amounts.values()) for amounts in claims), sum(pod.requests.effective.values())
+
+    def _update_claims(self, event: ClusterEvent) -> None:
+        """Count claims as a changed object declares them."""
+        none: Mapping[str, Amounts] = {}
+        if self.quota is not None:
+            for name, amounts in self._call(none, self.quota, QUOTA, self.quota.changed_claims, event).items():
+                self._touch(self._claims.set_claim(name, amounts))
+
+    def _touch(self, holders: Iterable[Holder]) -> None:
+        """Report the usage of these holders of claims again."""
+        for holder in holders:
+            if holder.rank == TERMINATING:
+                self._terminating.touch(holder.key)
+            else:
+                self.usage.touch(holder.key)
 
     def _plugin_of(self, pod: Pod) -> PodGroupPlugin:
         """Return the plugin of the pod's profile; that of any profile for a pod of another scheduler."""

@@ -42,7 +42,7 @@ from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.queue.queued_pod_group import MemberPods
 from pyscheduler.core.scheduling.binding import assume, forget_pod
 from pyscheduler.core.scheduling.extension_points import run_reserve_plugins
-from pyscheduler.core.scheduling.failure import Failure, quota_exceeded
+from pyscheduler.core.scheduling.failure import QUOTA_EXCEEDED, Failure, quota_exceeded
 from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
 from pyscheduler.core.scheduling.schedule_pod import find_nodes_that_fit_pod, schedule_pod, start_cycle
 
@@ -100,7 +100,10 @@ class PlacementSearch:
         largest_first = members if len(members) == 1 else _largest_first(members, self._context.state.table())
         self._is_uniform = len({queued.pod.signature.template for queued in largest_first}) == 1
         if self._is_uniform:
-            self._within_quota = self._context.groups.needed_count(self._group)
+            if not largest_first[0].pod.spec.resource_claims:
+                self._within_quota = self._context.groups.needed_count(self._group)
+            elif self._context.groups.quota is not None:  # claims of equal pods may differ
+                largest_first.sort(key=lambda queued: self._context.groups.size_of(queued.pod))
             if self._group.min_count_by_role:
                 largest_first = self._needed_roles_first(largest_first)
         if self._place_in_any(largest_first):
@@ -290,7 +293,8 @@ class PlacementSearch:
                 continue
             self.failures[queued.pod.uid] = failure
             if not attracts:
-                rejected[signature] = failure  # placing more members makes no room for an equal one
+                if failure.reason != QUOTA_EXCEEDED or not queued.pod.spec.resource_claims:  # its claims may be smaller
+                    rejected[signature] = failure  # placing more members makes no room for an equal one
                 if self._is_short(()) and self._is_short(members[i + 1 :]):
                     return False
         if attracts and self.failures:
@@ -370,7 +374,7 @@ class PlacementSearch:
         """Assume a member on the node of a row, or on its best node. Return why that failed, or None."""
         context, pod = self._context, queued.pod
         if len(self.placed) >= self._within_quota and (
-            reason := context.groups.exceeded(self._group, pod.requests.effective)
+            reason := context.groups.exceeded(self._group, context.groups.requests_of(self._group, (pod,)))
         ):
             return quota_exceeded(context.groups.quota_name, reason)
         runtime, nominator = context.runtimes[pod.scheduler_name], context.queue.nominator

@@ -188,10 +188,17 @@ class GroupPreemptionSearch:
         within_quota = self._fewest_within_quota(units, terminating)
         if within_quota is None:
             return None
+
+        def place(count: int) -> dict[str, str] | None:
+            # Each member is checked against the quota, which the units have used up if it is exceeded.
+            unused = [*terminating, *_pods_of(units[:count])] if within_quota else ()
+            with self._context.groups.without_usage(unused):
+                return self._place_without(order.removed(count))
+
         is_unknown = not self._least and not within_quota  # something else than resources or a quota is missing
-        if is_unknown and self._place_without(order.removed(len(units))) is None:
+        if is_unknown and place(len(units)) is None:
             return None
-        found = fewest(max(least, within_quota), len(units), lambda count: self._place_without(order.removed(count)))
+        found = fewest(max(least, within_quota), len(units), place)
         if found is None:
             return None
         first = units[: found[0]]

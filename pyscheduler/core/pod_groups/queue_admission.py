@@ -10,13 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.commands import CallApi
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.queue_gate import has_only_queue_gate, is_admitted, remove_gate
+from pyscheduler.core.pod_groups.claim_usage import sum_of
+from pyscheduler.core.pod_groups.queue_gate import GateRemoval, has_only_queue_gate, is_admitted
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.failure import QUOTA_EXCEEDED, Failure
 
@@ -32,16 +32,16 @@ def admitted_members(context: Context, group: PodGroup, pods: Sequence[Pod], gat
     Those that the minimum needs are admitted together or not at all, then those above it one by one.
     """
     groups = context.groups
-    if not groups.exceeded(group, _requests(pods)):
+    if not groups.exceeded(group, groups.requests_of(group, pods)):
         return gated
     ungated = [pod for pod in pods if not has_only_queue_gate(pod)]
-    smallest_first = sorted(gated, key=lambda pod: sum(pod.requests.effective.values()))
+    smallest_first = sorted(gated, key=groups.size_of)
     needed = _needed_members(context, group, ungated, smallest_first)
-    if needed and groups.exceeded(group, _requests((*ungated, *needed))):
+    if needed and groups.exceeded(group, groups.requests_of(group, (*ungated, *needed))):
         return ()
     chosen = {pod.uid for pod in needed}
     surplus = [pod for pod in smallest_first if pod.uid not in chosen]
-    return [*needed, *_within_quota(context, group, _requests((*ungated, *needed)), surplus)]
+    return [*needed, *_within_quota(context, group, (*ungated, *needed), surplus)]
 
 
 def _needed_members(context: Context, group: PodGroup, ungated: Sequence[Pod], gated: Sequence[Pod]) -> Sequence[Pod]:
@@ -62,16 +62,18 @@ def _needed_members(context: Context, group: PodGroup, ungated: Sequence[Pod], g
     return ordered[:count]
 
 
-def _within_quota(context: Context, group: PodGroup, used: Counter[str], pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that the quota admits one by one, in their order, besides the requests `used`."""
-    admitted, total = list[Pod](), used
+def _within_quota(context: Context, group: PodGroup, others: Sequence[Pod], pods: Sequence[Pod]) -> list[Pod]:
+    """Return the pods that the quota admits one by one, in their order, besides the others."""
+    groups, admitted = context.groups, list[Pod]()
+    total = groups.requests_of(group, others)
     refused: list[Mapping[str, int]] = []
     for pod in pods:
-        request = pod.requests.effective
+        request = groups.requests_of(group, (pod,))
         if request in refused:
             continue  # thousands of equal pods may be above the minimum
-        more = total + Counter(request)
-        if context.groups.exceeded(group, more):
+        shares_claims = bool(pod.spec.resource_claims)
+        more = groups.requests_of(group, (*others, *admitted, pod)) if shares_claims else sum_of((total, request))
+        if groups.exceeded(group, more):
             refused.append(request)
         else:
             admitted.append(pod)
@@ -88,7 +90,7 @@ def admit(
     groups.reserve(group.key, [pod for pod in queued.pods if pod.uid in uids or not has_only_queue_gate(pod)])
     context.quota_waits.end_placed(queued)
     context.queue.end_admission(queued, now)
-    return [CallApi(groups.quota_name, partial(remove_gate, pod), retries=True) for pod in admitted]
+    return [CallApi(groups.quota_name, GateRemoval(pod), retries=True) for pod in admitted]
 
 
 def reserve_admitted(context: Context, queued: QueuedPodGroup, failures: Mapping[str, Failure]) -> None:
@@ -103,8 +105,9 @@ def reserve_admitted(context: Context, queued: QueuedPodGroup, failures: Mapping
     group = context.groups.requirements(queued.key)
     nominated = [pod for pod, failure in kept if failure.nominate]
     admitted = [pod for pod, failure in kept if is_admitted(pod) and not failure.nominate]
-    if isinstance(group, PodGroup) and context.groups.exceeded(group, _requests((*nominated, *admitted))):
-        admitted = _within_quota(context, group, _requests(nominated), admitted)
+    groups = context.groups
+    if isinstance(group, PodGroup) and groups.exceeded(group, groups.requests_of(group, (*nominated, *admitted))):
+        admitted = _within_quota(context, group, nominated, admitted)
     context.groups.reserve(queued.key, (*nominated, *admitted))
 
 
@@ -112,10 +115,3 @@ def failures_of_ungated(queued: QueuedPodGroup, failures: Mapping[str, Failure])
     """Return the failures of members without a gate, if there are any: those above the minimum wait for their quota."""
     ungated = {uid: each for uid, each in failures.items() if not has_only_queue_gate(queued.members[uid].pod)}
     return ungated or failures
-
-
-def _requests(pods: Sequence[Pod]) -> Counter[str]:
-    total = Counter[str]()
-    for pod in pods:
-        total.update(pod.requests.effective)
-    return total

@@ -45,7 +45,26 @@ def without_gates(pod: Pod) -> Pod:
     return copy
 
 
-async def remove_gate(pod: Pod, api: ApiWriter) -> None:
+class GateRemoval:
+    """API call that removes the gate from a pod. Its first failure is an event of the pod: a policy may deny it."""
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+        self._is_reported = False
+
+    async def __call__(self, api: ApiWriter) -> None:
+        """Remove the gate. ApiError if the request fails."""
+        try:
+            await _remove_gate(self._pod, api)
+        except ApiError as problem:
+            if not self._is_reported:
+                self._is_reported = True
+                note = f"The gate {QUEUE_GATE} is not removed yet: {problem}"
+                api.record(self._pod, "FailedGateRemoval", "RemovingGate", note)
+            raise
+
+
+async def _remove_gate(pod: Pod, api: ApiWriter) -> None:
     """Remove the gate from a pod that has no other one, unless the pod no longer exists."""
     patch = {
         "metadata": {"uid": pod.uid, "annotations": {ADMITTED: "true"}},

@@ -214,10 +214,19 @@ class QuotaWaits:
         for wait, order in self._waits_of.pop(queued.pod.uid, ()):
             del self._waiting[wait].entries[order]
 
+    def _request(self, wait: QuotaWait, queued: QueuedPodGroup) -> Mapping[str, int]:
+        """Return what the group requests now: other pods may have got the claims that it shares, or released them."""
+        group = self._groups.requirements(queued.key)
+        if not isinstance(group, PodGroup) or not any(pod.spec.resource_claims for pod in queued.templates()):
+            return dict(wait.request)
+        if self._groups.shortage(group, ()):
+            return self._groups.needed(group, queued.pods)
+        return min((self._groups.requests_of(group, (pod,)) for pod in queued.pods), key=lambda r: sum(r.values()))
+
     def _is_granted(self, wait: QuotaWait, group: PodGroup, queued: QueuedPodGroup) -> bool:
         if wait.permission is Permission.START:
             failed = self._first_that_failed(wait.queue)
             return failed is None or queued.order < failed.order
         if wait.permission is Permission.ALLOCATE:
-            return not self._groups.exceeded(group, dict(wait.request))
+            return not self._groups.exceeded(group, self._request(wait, queued))
         return self._groups.may_reclaim(group, dict(wait.request))

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.resources import Amounts
+from pyscheduler.core.pod_groups.claim_usage import TERMINATING, ClaimUsage, Holder
 
 _API = "TerminatingPods"
 """API of the keys of these groups."""
@@ -30,11 +31,13 @@ class _Sum(Struct):
 class TerminatingPods:
     """Requests of terminating pods on nodes, added up for each queue, and for each set of users in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, claims: ClaimUsage) -> None:
+        self._claims = claims
         self._pods: dict[str, tuple[PodGroupKey, Pod]] = {}
         self._sums: dict[PodGroupKey, _Sum] = {}
         self._stale: dict[PodGroupKey, None] = {}
-        self._are_left_out = False
+        self.are_left_out = False
+        """True within a `left_out` block."""
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods
@@ -53,6 +56,8 @@ class TerminatingPods:
         if each is None:
             each = self._sums[key] = _Sum(PodGroup(key, 1, queue=group.queue, accounts=group.accounts))
         each.requests.update(pod.requests.effective)
+        if pod.spec.resource_claims:
+            self._claims.add(Holder(key, TERMINATING), pod)
         each.pods += 1
         self._stale[key] = None
 
@@ -64,22 +69,28 @@ class TerminatingPods:
         key, pod = found
         each = self._sums[key]
         each.requests.subtract(pod.requests.effective)
+        self._claims.remove(Holder(key, TERMINATING), uid)
         each.pods -= 1
         self._stale[key] = None
 
-    def touch(self) -> None:
-        """Return all sums from `take_stale`: queues may have changed."""
-        self._stale.update(dict.fromkeys(self._sums))
+    def touch(self, key: PodGroupKey | None = None) -> None:
+        """Return this sum from `take_stale`, or all of them: queues may have changed."""
+        self._stale.update(dict.fromkeys(self._sums if key is None else {key} & self._sums.keys()))
+
+    def group(self, key: PodGroupKey) -> PodGroup | None:
+        """Return the group of a sum."""
+        each = self._sums.get(key)
+        return None if each is None else each.group
 
     @contextmanager
     def left_out(self) -> Iterator[None]:
         """Leave out all of them within a `with` block, for a decision about the time after their end."""
-        before, self._are_left_out = self._are_left_out, True
+        before, self.are_left_out = self.are_left_out, True
         self.touch()
         try:
             yield
         finally:
-            self._are_left_out = before
+            self.are_left_out = before
             self.touch()
 
     def take_stale(self) -> list[tuple[PodGroup, Amounts]]:
@@ -88,7 +99,9 @@ class TerminatingPods:
         changed = []
         for key in stale:
             each = self._sums[key]
-            amounts = {} if self._are_left_out else {r: n for r, n in each.requests.items() if n > 0}
+            used = Counter(each.requests)
+            used.update(self._claims.amounts(Holder(key, TERMINATING)))
+            amounts = {} if self.are_left_out else {r: n for r, n in used.items() if n > 0}
             changed.append((each.group, amounts))
             if not each.pods:
                 del self._sums[key]

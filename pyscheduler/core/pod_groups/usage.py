@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
+from pyscheduler.core.pod_groups.claim_usage import PLACED, RESERVED, ClaimUsage, Holder
 
 
 class GroupUsage:
@@ -70,16 +71,19 @@ class ReportedUsage:
 class UsageByGroup:
     """Requests of all groups, updated with each pod: a group may have thousands."""
 
-    def __init__(self) -> None:
+    def __init__(self, claims: ClaimUsage) -> None:
+        self._claims = claims
         self._groups: dict[PodGroupKey, GroupUsage] = {}
         self._stale: dict[PodGroupKey, None] = {}
-        self._reserved: dict[PodGroupKey, dict[str, Mapping[str, int]]] = {}
-        """Requests by UID of the pending members that count as allocated.
+        self._reserved: dict[PodGroupKey, dict[str, Pod]] = {}
+        """Pending members by UID that count as allocated.
 
         Pods are being evicted for them, or their queue has admitted them.
         """
         self.claimed: set[PodGroupKey] = set()
         """Groups with reservations that their pods claim, and that have not been compared with the quota."""
+        self._gated: dict[PodGroupKey, set[str]] = {}
+        """UIDs of the pending pods that PreEnqueue plugins gate: they request nothing until they could run."""
         self.too_large: set[PodGroupKey] = set()
         """Groups that would not fit even if nothing else ran."""
 
@@ -89,46 +93,83 @@ class UsageByGroup:
             (self.too_large.add if is_too_large else self.too_large.discard)(key)
             self.touch(key)
 
+    def is_gated(self, key: PodGroupKey, uid: str) -> bool:
+        """Return True if a PreEnqueue plugin gates the pod."""
+        return bool(self._gated) and uid in self._gated.get(key, ())
+
+    def gated(self, key: PodGroupKey) -> Collection[str]:
+        """Return the UIDs of the pods of a group that PreEnqueue plugins gate."""
+        return self._gated.get(key, ())
+
+    def set_gated(self, key: PodGroupKey, pod: Pod, *, is_gated: bool) -> None:
+        """Set whether a PreEnqueue plugin gates a pending pod."""
+        if is_gated == self.is_gated(key, pod.uid):
+            return
+        if is_gated:
+            self._gated.setdefault(key, set()).add(pod.uid)
+        else:
+            self._ungate(key, pod.uid)
+        self._groups[key].change(pod.requests.effective, -1 if is_gated else 1, placed=False)
+        self._stale[key] = None
+
+    def _ungate(self, key: PodGroupKey, uid: str) -> None:
+        self._gated[key].discard(uid)
+        if not self._gated[key]:
+            del self._gated[key]
+
     def reserve(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
         """Count these pending pods of a group as allocated, and no others of it."""
         self.claimed.discard(key)
-        self._set_reserved(key, {pod.uid: pod.requests.effective for pod in pods})
+        self._set_reserved(key, {pod.uid: pod for pod in pods})
 
     def claim(self, key: PodGroupKey, pod: Pod) -> None:
         """Count a pod that was admitted before the scheduler started, until the next attempt of its group."""
         self.claimed.add(key)
-        self._reserved.setdefault(key, {})[pod.uid] = pod.requests.effective
-        self.touch(key)
+        self._set_reserved(key, {**self._reserved.get(key, {}), pod.uid: pod})
 
     def unreserve(self, key: PodGroupKey, uid: str) -> None:
         """Stop counting a pending pod as allocated; one that is not counted is ignored."""
-        requests = self._reserved.get(key)
-        if requests is not None and uid in requests:
-            self._set_reserved(key, {other: each for other, each in requests.items() if other != uid})
+        reserved = self._reserved.get(key)
+        if reserved is not None and uid in reserved:
+            self._set_reserved(key, {other: pod for other, pod in reserved.items() if other != uid})
 
     @contextmanager
     def without_reserved(self, key: PodGroupKey) -> Iterator[None]:
         """Leave out within a `with` block what is reserved for a group: it is part of what the group requests."""
-        requests = self._reserved.get(key, {})
+        reserved = self._reserved.get(key, {})
         self._set_reserved(key, {})
         try:
             yield
         finally:
-            self._set_reserved(key, requests)
+            self._set_reserved(key, reserved)
 
     def reserved(self, key: PodGroupKey) -> Mapping[str, int]:
-        """Return what the pending members of a group request that count as allocated."""
+        """Return what the pending members of a group request that count as allocated, without claims."""
         total = Counter[str]()
-        for requests in self._reserved.get(key, {}).values():
-            total.update(requests)
+        for pod in self._reserved.get(key, {}).values():
+            total.update(pod.requests.effective)
         return total
 
-    def _set_reserved(self, key: PodGroupKey, requests: dict[str, Mapping[str, int]]) -> None:
-        before = self._reserved.pop(key, None)
-        if requests:
-            self._reserved[key] = requests
-        if before or requests:
+    def _set_reserved(self, key: PodGroupKey, pods: dict[str, Pod]) -> None:
+        before = self._reserved.pop(key, {})
+        if pods:
+            self._reserved[key] = pods
+        for uid in before.keys() - pods.keys():
+            self._claims.remove(Holder(key, RESERVED), uid)
+        for pod in pods.values():
+            if pod.spec.resource_claims:
+                self._claims.add(Holder(key, RESERVED), pod)
+        if before or pods:
             self.touch(key)
+
+    def _count_claims(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
+        """Count the claims of a placed pod, or stop counting them."""
+        if not pod.spec.resource_claims:
+            return
+        if placed:
+            self._claims.add(Holder(key, PLACED), pod)
+        else:
+            self._claims.remove(Holder(key, PLACED), pod.uid)
 
     def add(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
         """Add a pod of a group."""
@@ -136,30 +177,38 @@ class UsageByGroup:
         if usage is None:
             usage = self._groups[key] = GroupUsage()
         usage.change(pod.requests.effective, 1, placed=placed)
+        self._count_claims(key, pod, placed=placed)
         self._stale[key] = None
 
     def remove(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
         """Remove a pod of a group."""
-        self._groups[key].change(pod.requests.effective, -1, placed=placed)
+        if not placed and self.is_gated(key, pod.uid):
+            self._ungate(key, pod.uid)
+        else:
+            self._groups[key].change(pod.requests.effective, -1, placed=placed)
+        self._count_claims(key, pod, placed=False)
         self._stale[key] = None
 
     def move(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
         """Count a pod as placed, or as pending again."""
+        self.set_gated(key, pod, is_gated=False)
         usage, requests = self._groups[key], pod.requests.effective
         usage.change(requests, -1, placed=not placed)
         usage.change(requests, 1, placed=placed)
+        self._count_claims(key, pod, placed=placed)
         self._stale[key] = None
 
     @contextmanager
     def without(self, members: Sequence[tuple[PodGroupKey, Pod]]) -> Iterator[None]:
         """Leave out these placed pods within a `with` block."""
-        for key, pod in members:
-            self.remove(key, pod, placed=True)
-        try:
-            yield
-        finally:
+        with self._claims.dry_run():
             for key, pod in members:
-                self.add(key, pod, placed=True)
+                self.remove(key, pod, placed=True)
+            try:
+                yield
+            finally:
+                for key, pod in members:
+                    self.add(key, pod, placed=True)
 
     def touch(self, key: PodGroupKey) -> None:
         """Return the group from `take_stale` although its pods are the same."""
@@ -168,11 +217,16 @@ class UsageByGroup:
 
     def drop(self, key: PodGroupKey) -> None:
         """Remove a group without pods."""
+        self._set_reserved(key, {})
         self._groups.pop(key, None)
-        self._reserved.pop(key, None)
         self.claimed.discard(key)
         self.too_large.discard(key)
         self._stale[key] = None
+
+    @property
+    def stale(self) -> Collection[PodGroupKey]:
+        """Groups that `take_stale` returns next."""
+        return self._stale
 
     def take_stale(self) -> list[tuple[PodGroupKey, GroupUsage | None]]:
         """Return the groups that have changed since the last call; None for removed ones."""

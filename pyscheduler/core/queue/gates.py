@@ -6,7 +6,7 @@ pods are recorded, so that they are retried after a timeout: no event would requ
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from pyscheduler.api.cycle import CallObserver
 from pyscheduler.api.outcome import Code, Rejection
@@ -19,6 +19,8 @@ from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Instrument
 from pyscheduler.core.pod_groups.queue_gate import has_only_queue_gate, without_gates
 from pyscheduler.core.queue.hints import ObjectKey
+from pyscheduler.core.queue.profile import QueueProfile
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup, pods_of
 from pyscheduler.core.queue.rejections import shared
 
 PRE_ENQUEUE = "PreEnqueue"
@@ -28,15 +30,19 @@ class Gates:
     """PreEnqueue plugins by scheduler name."""
 
     def __init__(
-        self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], instrument: Instrument, *, has_queues: bool = False
+        self, profiles: Mapping[str, QueueProfile], instrument: Instrument, set_gated: Callable[[str, bool], None]
     ) -> None:
-        """Create the gates. With `has_queues`, a pod is admitted that only its queue still gates."""
-        self._plugins = plugins
-        self._has_queues = has_queues
+        """Create the gates. If there are queues, a pod is admitted that only its queue still gates.
+
+        `set_gated` is called with the UID of a pod, and whether it is gated, when that may have changed.
+        """
+        self._plugins = {name: each.pre_enqueue for name, each in profiles.items()}
+        self._has_queues = next(iter(profiles.values())).has_queues
+        self._set_gated = set_gated
         self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
         """Plugins in calling order for gated pods, by profile and by the plugin that gated the pod last."""
         self._instrument = instrument
-        self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in plugins}
+        self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in profiles}
         self._runs = 0
         self.broken: set[str] = set()
         """UIDs of pods that are gated because a plugin raised."""
@@ -67,6 +73,9 @@ class Gates:
         point.began = point.clock()
         code = self._run(plugins, queued, observer)
         point.leave(SUCCESS if code is None else code.camel)
+        if code is not None or gate:
+            for each in pods_of(queued):
+                self._set_gated(each.pod.uid, code is not None)
         return code is None
 
     def is_still_gated(self, queued: QueuedPod, gate_results: dict[Hashable, bool]) -> bool:
@@ -74,7 +83,7 @@ class Gates:
         gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
         if gate.name != queued.gating_plugin:
             return False
-        pod = self._as_read_by_plugins(queued.pod)
+        pod = self._as_read_by_plugins(_gated_pod(queued))
         try:
             key = call_guarded(gate.name, "GateKey", gate.gate_key, pod)
             if key is None:
@@ -91,7 +100,7 @@ class Gates:
         """Return the object without which a pod stays gated; None if it may be any, or the plugin raises."""
         gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
         try:
-            return call_guarded(gate.name, "GateObject", gate.gate_object, queued.pod)
+            return call_guarded(gate.name, "GateObject", gate.gate_object, _gated_pod(queued))
         except PluginFailed:
             return None
 
@@ -115,7 +124,9 @@ class Gates:
         self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, observer: CallObserver | None
     ) -> Code | None:
         """Return the status code of the first plugin that gates the pod, or None."""
-        pod = self._as_read_by_plugins(queued.pod) if self._has_queues else queued.pod
+        pod = _gated_pod(queued)
+        if self._has_queues:
+            pod = self._as_read_by_plugins(pod)
         spec = pod.spec
         for plugin in plugins:
             if (field := plugin.pre_enqueue_field) and observer is None and not getattr(spec, field):
@@ -153,6 +164,11 @@ class Gates:
         if self._reported.get(pod.uid) != reason:
             self._reported[pod.uid] = reason
             self.reports.append((pod, reason))
+
+
+def _gated_pod(queued: QueuedPod) -> Pod:
+    """Return the pod for which PreEnqueue plugins are called: of a group, a member, since claims belong to pods."""
+    return next(iter(queued.members.values())).pod if isinstance(queued, QueuedPodGroup) else queued.pod
 
 
 def _call_checked(plugin: PreEnqueuePlugin, pod: Pod) -> Rejection | None:

@@ -18,14 +18,14 @@ matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Hashable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from pyscheduler.api.outcome import Rejection, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
@@ -204,21 +204,27 @@ def _run_without_surplus(
     members = queued.members
     if group.min_count_by_role or group.subgroups or len(members) == 1:
         return search.run(members.values())
-    needed, equal = groups.needed_count(group), len({_kind(each.pod) for each in members.values()}) == 1
-    is_placed = search.run(islice(members.values(), needed) if equal else members.values())
+    needed, by_kind = groups.needed_count(group), dict[Hashable, list[QueuedPod]]()
+    for each in members.values():
+        by_kind.setdefault(_kind(each.pod), []).append(each)
+    # More of a kind are not placed anyway, and there is an attempt for each member.
+    is_placed = search.run(each for equal in by_kind.values() for each in equal[:needed])
     while len(search.placed) > needed:
         search.forget(search.placed[-1])
-    if equal and search.failures and not search.is_failed_as_a_whole:
-        failure = next(iter(search.failures.values()))
-        search.failures = {uid: search.failures.get(uid, failure) for uid in members}
-    elif search.is_failed_as_a_whole and search.failures:
+    if search.is_failed_as_a_whole and search.failures:
         search.fail(members, next(iter(search.failures.values())))
+        return is_placed
+    failures = search.failures
+    for equal in by_kind.values():
+        failure = next((failures[each.pod.uid] for each in equal if each.pod.uid in failures), None)
+        if failure is not None:
+            search.failures.update({each.pod.uid: failure for each in equal if each.pod.uid not in failures})
     return is_placed
 
 
-def _kind(pod: Pod) -> tuple[int, int]:
-    """Return a key that is equal for pods of one template, such as those of an indexed Job."""
-    return pod.signature.template.id, pod.priority
+def _kind(pod: Pod) -> Hashable:
+    """Return a key that is equal for pods of one template, such as those of an indexed Job; claims may differ."""
+    return pod.signature.template.id, pod.priority, pod.uid if pod.spec.resource_claims else ""
 
 
 def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGroup) -> Waits:
@@ -412,7 +418,8 @@ def _refused_by_queue(
     failures = failures_of_ungated(queued, failures) if is_short else failures
     over = [queued.members[uid].pod for uid, failure in failures.items() if failure.reason == QUOTA_EXCEEDED]
     if over and not is_short:
-        return [(Permission.ALLOCATE, pod.requests.effective) for pod in {pod.signature: pod for pod in over}.values()]
+        requests = (context.groups.requests_of(group, (pod,)) for pod in {pod.signature: pod for pod in over}.values())
+        return [(Permission.ALLOCATE, request) for request in requests]
     lacks_room = all(failure.reason == UNSCHEDULABLE for failure in failures.values())
     if not over and not (lacks_room and is_short and group.may_preempt):
         return []

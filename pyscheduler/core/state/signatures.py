@@ -89,7 +89,7 @@ class PodSignatures:
             pod.started = _seconds(status.start_time)
         pod.generation = meta.generation
         pod.resource_version = meta.resource_version
-        if status.resource_claim_statuses and not pod.node_name:
+        if status.resource_claim_statuses:
             pod.claim_statuses = status.resource_claim_statuses
         if status.conditions:
             pod.conditions = _disruption_targets(status.conditions) if pod.node_name else status.conditions

@@ -57,6 +57,8 @@ class Cluster(Harness):
         self.attempts = Attempts()
         super().__init__(config, instrument=self.attempts)
         self.epoch = self.now
+        self.device_resources: frozenset[str] = frozenset()
+        """Extended resources that devices provide: nodes do not list them."""
         self.started: dict[str, float] = {}
         """Time of each pod's first binding."""
         self._gangs: dict[str, Gang] = {}
@@ -235,7 +237,8 @@ class Cluster(Harness):
             if at == name and (pod.get("status") or {}).get("phase") not in _ENDED:
                 used.update(self._requests_of(pod))
         room = amounts(node["status"]["allocatable"])
-        over = {resource: amount for resource, amount in used.items() if amount > room.get(resource, 0)}
+        listed = used.keys() - self.device_resources
+        over = {resource: used[resource] for resource in listed if used[resource] > room.get(resource, 0)}
         assert not over, f"pods on {name} request {over}, it has {room}"
 
     def _requests_of(self, pod: Manifest) -> dict[str, int]:

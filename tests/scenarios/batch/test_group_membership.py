@@ -21,6 +21,7 @@ from tests.scenarios.batch.manifests import (
     pod,
     slots,
 )
+from tests.scenarios.devices import claim, device_class, resource_slice
 
 
 def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
@@ -141,3 +142,36 @@ def test_group_starts_when_a_pod_of_another_scheduler_has_a_node(api: str) -> No
     cluster.submit({**theirs, "spec": {**theirs["spec"], "nodeName": "theirs"}})
     cluster.advance_to(30)
     assert cluster.members(group) == 3
+
+
+def without_queues() -> str:
+    """Return the batch configuration without the plugin Queues."""
+    lines = CONFIG.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if "- name: Queues" not in line]
+    assert len(kept) == len(lines) - 1
+    return "".join(kept)
+
+
+@pytest.mark.parametrize("config", [CONFIG, without_queues()], ids=["queues", "groups"])
+@pytest.mark.parametrize("api", APIS)
+def test_members_have_claims_of_templates(api: str, config: Any) -> None:
+    """The claims are created after the pods, and their names are in the statuses of these."""
+    cluster = Cluster(node("n", 4), config=config)
+    cluster.apply(device_class())
+    cluster.apply(resource_slice("n", "g0", "g1"))
+    members = []
+    for i in range(2):
+        member = pod(f"a{i}")
+        member["metadata"]["uid"] = f"uid-{i}"
+        member["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "template"}]
+        members.append(member)
+    group = gang("a", 2, members, api)
+    cluster.submit(group)
+    for i, member in enumerate(group.pods):
+        assert cluster.members(group) == 0
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": f"a{i}", "uid": f"uid-{i}", "controller": True}
+        cluster.apply(claim(f"c{i}", ownerReferences=[owner]))
+        status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": f"c{i}"}]}
+        cluster.submit({**member, "status": status})
+    cluster.advance(10)
+    assert cluster.members(group) == 2

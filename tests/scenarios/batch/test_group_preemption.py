@@ -14,8 +14,10 @@ from tests.scenarios.batch.manifests import (
     Gang,
     annotated,
     gang,
+    in_queue,
     node,
     pod,
+    queue,
     slots,
 )
 
@@ -178,3 +180,12 @@ def test_group_that_lost_a_pod_while_its_victims_ended_holds_no_room(api: str) -
     cluster.advance(30)
     assert cluster.members("filler") == 3
     assert {cluster.nominated(name) for name in ("a1", "a2")} == {""}
+
+
+def test_group_of_unequal_pods_preempts_for_the_quota_of_its_queue() -> None:
+    cluster = Cluster(node("n", 16), queue("q", capability={"cpu": 4}))
+    cluster.submit(*(in_queue("q", pod(f"low{i}")) for i in range(4)))
+    important = gang("a", 2, [pod("a0", 1, priority=10), pod("a1", 2, priority=10)], VOLCANO, "q")
+    cluster.submit(important)
+    cluster.advance(10)
+    assert (len(cluster.evictions), cluster.members(important)) == (3, 2)

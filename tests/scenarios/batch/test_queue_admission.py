@@ -111,14 +111,24 @@ def test_restart_between_two_gates_removes_the_other_one() -> None:
 def test_gate_that_could_not_be_removed_is_named_and_removed_later() -> None:
     cluster = Cluster(node("n", 10), queue("q"))
     group = gated_gang("a", 2)
-    cluster.patch_error = lambda path: 'pods "a1" is forbidden' if path.endswith("a1") else ""
+    attempts: list[float] = []
+
+    def deny(path: str) -> str:
+        if path.endswith("a1"):
+            attempts.append(cluster.time)
+        return 'pods "a1" is forbidden' if path.endswith("a1") else ""
+
+    cluster.patch_error = deny
     cluster.submit(group)
-    cluster.advance_to(20)
+    cluster.advance_to(1000)
+    assert attempts == [0, 5, 15, 35, 75, 155, 315, 615, 915]
+    failed = [note for reason, note in cluster.events("a1") if reason == "FailedGateRemoval"]
+    assert failed == ['The gate pyscheduler.io/queue-admission is not removed yet: pods "a1" is forbidden']
     assert cluster.members(group) == 0
     assert cluster.reason("a1") == "SchedulingGated"
     assert "queue q admits the pod; its gate pyscheduler.io/queue-admission is being removed" in cluster.message("a1")
     cluster.patch_error = lambda path: ""
-    cluster.advance(5)
+    cluster.advance(300)
     assert cluster.members(group) == 2
 
 

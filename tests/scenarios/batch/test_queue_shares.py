@@ -7,7 +7,8 @@ import random
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, Gang, gang, node, pod, queue
+from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, in_queue, node, pod, queue
+from tests.scenarios.devices import claim, device_class, resource_slice
 
 
 def elastic(queue_name: str, count: int, cpu: str | int = 1, memory: str = "0") -> Gang:
@@ -127,3 +128,40 @@ def test_no_share_is_kept_for_a_group_that_cannot_start(blocked: Gang) -> None:
     cluster.submit(gang("a", 12, api=VOLCANO, queue="a"))
     cluster.advance(60)
     assert cluster.members("a") == 12
+
+
+def gated_by_claim(name: str) -> Manifest:
+    """Return a pod of two cpus that waits for a claim."""
+    made = in_queue("a", pod(name, 2))
+    made["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimName": name}]
+    return made
+
+
+def gated_by_name(name: str) -> Manifest:
+    """Return a pod of two cpus with a scheduling gate."""
+    made = in_queue("a", pod(name, 2))
+    made["spec"]["schedulingGates"] = [{"name": "example.com/budget"}]
+    return made
+
+
+@pytest.mark.parametrize("gated", [gated_by_claim("x"), gated_by_name("x")], ids=["claim", "gate"])
+def test_no_share_is_kept_for_a_pod_before_it_could_run(gated: Manifest) -> None:
+    cluster = Cluster(node("n", 4), queue("a", weight=1), queue("b", weight=1))
+    cluster.apply(device_class())
+    cluster.apply(resource_slice("n", "g0"))
+    cluster.submit(gated)
+    cluster.submit(*(in_queue("b", pod(f"b{i}")) for i in range(4)))
+    cluster.advance(60)
+    assert cluster.members("b") == 4
+    cluster.submit(claim("x"), {**gated, "spec": {**gated["spec"], "schedulingGates": []}})
+    cluster.advance(60)
+    assert (cluster.members("x"), cluster.members("b")) == (1, 2)
+
+
+def test_no_share_is_kept_for_a_group_with_a_gated_pod_that_it_needs() -> None:
+    cluster = Cluster(node("n", 4), queue("a", weight=1), queue("b", weight=1))
+    pods = [pod("x0"), gated_by_name("x1")]
+    cluster.submit(gang("x", 2, pods, api=VOLCANO, queue="a"))
+    cluster.submit(*(in_queue("b", pod(f"b{i}")) for i in range(4)))
+    cluster.advance(60)
+    assert cluster.members("b") == 4

@@ -255,7 +255,7 @@ def test_without_nodeorder_no_score_of_kube_scheduler_counts() -> None:
     ("plugins", "expected"),
     [
         pytest.param(
-            "- name: tdm\n  arguments: {tdm.revocable-zone.rz1: '10:00-21:00'}", ("plugin tdm", "missing"), id="tdm"
+            "- name: tdm\n  arguments: {tdm.revocable-zone.rz1: '10:00-21:00'}", ("plugin tdm", "differs"), id="tdm"
         ),
         pytest.param("- name: mine", ("plugin mine", "missing"), id="unknown plugin"),
         pytest.param("- name: gang\n  enablejobready: false", ("gang: enablejobready: false", "missing"), id="no flag"),

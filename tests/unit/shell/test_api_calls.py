@@ -10,11 +10,15 @@ import pytest
 from pyscheduler.api import ApiError, ApiWriter
 from pyscheduler.core.commands import CallApi
 from pyscheduler.shell import api_calls
-from pyscheduler.shell.api_calls import PluginApiCaller
-
-pytestmark = pytest.mark.asyncio
+from pyscheduler.shell.api_calls import PluginApiCaller, retry_delay
 
 
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 5), (2, 10), (3, 20), (6, 160), (7, 300), (10_000, 300)])
+def test_pause_doubles_with_each_failure_up_to_five_minutes(failures: int, seconds: float) -> None:
+    assert retry_delay(failures) == seconds
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize(("retries", "expected"), [(True, 3), (False, 1)])
 async def test_failed_call_is_made_again_until_it_succeeds(
     retries: bool, expected: int, monkeypatch: pytest.MonkeyPatch

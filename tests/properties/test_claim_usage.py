@@ -1,0 +1,169 @@
+"""Claims count once for each queue and its users, whatever pods come, go and move; incremental equals computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import PodGroup, PodGroupKey
+from pyscheduler.api.resources import Amounts
+from pyscheduler.core.pod_groups import claim_usage
+from pyscheduler.core.pod_groups.claim_usage import PLACED, RESERVED, TERMINATING, ClaimUsage, Holder, Scope, sum_of
+from pyscheduler.testing import pod
+from tests.properties.profiles import assert_caught, quick
+
+EXAMPLES = 150
+NAMES = ("a", "b", "c")
+SCOPES: tuple[Scope, ...] = (("q", ()), ("q", ("user alice",)), ("other", ()))
+PODS = [
+    pod(f"p{i}").uid(f"p{i}").spec(resourceClaims=[{"name": n, "resourceClaimName": n} for n in names]).build()
+    for i, names in enumerate([("a",), ("a", "b"), ("b", "c"), ("c",), ("a", "b", "c"), ("a",)])
+]
+
+
+class Step(NamedTuple):
+    """What happens: a pod comes or goes, a group moves to another scope, or a claim is created anew."""
+
+    action: str
+    pod: int
+    group: int
+    rank: int
+    scope: int
+    amount: int
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        st.sampled_from(["add", "add", "add", "remove", "move", "claim", "settle"]),
+        st.integers(0, len(PODS) - 1),
+        st.integers(0, 2),
+        st.sampled_from([PLACED, RESERVED, TERMINATING]),
+        st.integers(0, len(SCOPES)),
+        st.integers(0, 4),
+    ),
+    max_size=40,
+)
+
+
+class Model:
+    """The usage under test beside plain sets of what holds what."""
+
+    def __init__(self) -> None:
+        self.amounts: dict[str, int] = dict.fromkeys(NAMES, 1)
+        self.kept: dict[str, int] = {}
+        """Amounts of the claims that pods hold: the largest ones since the first of the pods came."""
+        self.scopes: dict[int, Scope | None] = dict.fromkeys(range(3), SCOPES[0])
+        self.holding: dict[tuple[int, int, int], Pod] = {}
+        self.usage = ClaimUsage(self.claims_of)
+
+    def claims_of(self, each: Pod) -> dict[str, Amounts]:
+        names = [entry.resource_claim_name or "" for entry in each.spec.resource_claims or ()]
+        return {name: {"gpu": self.amounts[name]} for name in names}
+
+    def apply(self, step: Step) -> None:
+        key = (step.group, step.rank, step.pod)
+        if step.action == "add" and key not in self.holding:
+            for name, amounts in self.claims_of(PODS[step.pod]).items():
+                self.kept.setdefault(name, amounts["gpu"])
+            self.holding[key] = PODS[step.pod]
+            self.usage.add(holder(step.group, step.rank), PODS[step.pod])
+        elif step.action == "remove" and key in self.holding:
+            self.usage.remove(holder(step.group, step.rank), self.holding.pop(key).uid)
+            self.drop_unheld()
+        elif step.action == "move":
+            self.scopes[step.group] = (*SCOPES, None)[step.scope]
+            self.usage.touch(holder(step.group, step.rank).key)
+        elif step.action == "claim":
+            name = NAMES[step.pod % len(NAMES)]
+            self.amounts[name] = step.amount
+            if name in self.kept:
+                self.kept[name] = max(self.kept[name], step.amount)
+            self.usage.set_claim(name, {"gpu": step.amount})
+        elif step.action == "settle":
+            self.check()
+
+    def drop_unheld(self) -> None:
+        held = {name for each in self.holding.values() for name in self.claims_of(each)}
+        gone = self.kept.keys() - held
+        if gone:
+            self.usage.settle(self.scope_of)  # as before any report; a claim that is held anew is read anew
+        for name in gone:
+            del self.kept[name]
+
+    def scope_of(self, each: Holder) -> Scope | None:
+        return self.scopes[int(each.key.name)]
+
+    def check(self) -> None:
+        self.usage.settle(self.scope_of)
+        for scope in SCOPES:
+            held: dict[str, int] = {}
+            for (group, _, _), each in self.holding.items():
+                if self.scopes[group] == scope:
+                    held.update({name: self.kept[name] for name in self.claims_of(each)})
+            groups = [group for group in range(3) if self.scopes[group] == scope]
+            counted = sum_of(self.usage.amounts(holder(g, rank)) for g in groups for rank in range(3))
+            assert counted.get("gpu", 0) == sum(held.values())
+            self.check_requested(scope, held)
+
+    def check_requested(self, scope: Scope, held: dict[str, int]) -> None:
+        new = PodGroup(PodGroupKey("ns", "new"), 1, queue=scope[0], accounts=scope[1])
+        requested = sum_of(self.usage.requested(new, PODS)).get("gpu", 0)
+        assert requested == sum(amount for name, amount in self.amounts.items() if name not in held)
+
+
+def holder(group: int, rank: int) -> Holder:
+    return Holder(PodGroupKey("ns", str(group)), rank)
+
+
+def check_steps(steps: list[Step]) -> None:
+    model = Model()
+    for step in steps:
+        model.apply(step)
+    model.check()
+    for group, rank, number in list(model.holding):
+        model.apply(Step("remove", number, group, rank, 0, 0))
+    model.check()
+    assert not model.usage, "nothing is kept for claims without pods"
+
+
+@given(STEPS)
+@quick(EXAMPLES)
+def test_claims_count_once_in_each_scope(steps: list[Step]) -> None:
+    check_steps(steps)
+
+
+def _count_each_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count a claim for the last holder too, without taking it from the first one."""
+    move = ClaimUsage._move
+
+    def planted(self: ClaimUsage, amounts: Amounts, old: Holder | None, new: Holder | None, touched: Any) -> None:
+        move(self, amounts, None if new is not None else old, new, touched)
+
+    monkeypatch.setattr(ClaimUsage, "_move", planted)
+
+
+def _forget_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the claims of a group in the scope where they were."""
+    monkeypatch.setattr(ClaimUsage, "touch", lambda self, key: None)
+
+
+def _forget_growth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the amounts that a claim had when its first pod came."""
+    monkeypatch.setattr(ClaimUsage, "set_claim", lambda self, name, amounts: [])
+
+
+def _ignore_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a claim for counted that another queue holds."""
+    monkeypatch.setattr(claim_usage, "scope_of", lambda group: SCOPES[0])
+
+
+@pytest.mark.parametrize("plant", [_count_each_holder, _forget_moves, _forget_growth, _ignore_scopes])
+def test_planted_bug_is_caught(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert_caught(check_steps, STEPS)
