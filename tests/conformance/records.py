@@ -60,7 +60,7 @@ def renew(name: str, cases: Iterable[Case], oracle: Oracle, least: int) -> int:
 def renew_sequences(cases: Iterable[Case], oracle: Oracle, wanted: int, feature: str = "") -> int:
     """Record sequences again: the smallest with preemptions, every third with many nodes.
 
-    Those with devices are the smallest in which many pods get some.
+    Those with devices are the smallest in which some claims get devices and others lose them.
     """
     drawn = [pair for pair in _evaluated(cases, oracle) if _is_telling(pair[1][0]["attempts"], feature)]
     drawn.sort(key=lambda pair: _size(*pair))
@@ -71,7 +71,8 @@ def renew_sequences(cases: Iterable[Case], oracle: Oracle, wanted: int, feature:
 
 def _is_telling(attempts: list[Manifest], feature: str) -> bool:
     if feature == "devices":
-        return sum(any(attempt["devices"].values()) for attempt in attempts) >= _OFTEN
+        written = [devices for attempt in attempts for devices in attempt["devices"].values()]
+        return sum(map(bool, written)) >= _OFTEN and not all(written)
     return any(attempt["victims"] for attempt in attempts)
 
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.api import ApiWriter
 from pyscheduler.api.devices import AllocationResult
-from pyscheduler.intree.resource_claims.claim_cache import ClaimCache, DevicesInUse
+from pyscheduler.intree.resource_claims import claim_writer
+from pyscheduler.intree.resource_claims.claim_cache import DevicesInUse
 from pyscheduler.intree.resource_claims.claim_writer import ClaimWriter
+from pyscheduler.intree.resource_claims.objects import CachedClaim
 from tests.conformance import ours, records
 from tests.conformance.claim_store import ClaimStore
 from tests.conformance.compare import compare
@@ -22,8 +25,8 @@ def devices_stay_free(self: DevicesInUse, claim: str, allocation: AllocationResu
     """Nothing is in use."""
 
 
-def stay_in_flight(self: ClaimCache, uid: str, *, is_written: bool = False) -> None:
-    """The allocation that was reserved first counts for ever."""
+async def stay_allocated(claim: CachedClaim, api: ApiWriter) -> None:
+    """PostFilter frees no devices."""
 
 
 async def without_reservation(self: ClaimWriter, claim: Any, allocation: Any, *, is_shared: bool = False) -> Any:
@@ -35,9 +38,9 @@ def written_claims_are_not_shown(self: ClaimStore, claim: Manifest) -> Manifest:
     return claim
 
 
-PLANTS: list[tuple[type, str, Callable[..., Any]]] = [
+PLANTS: list[tuple[object, str, Callable[..., Any]]] = [
     (DevicesInUse, "use", devices_stay_free),
-    (ClaimCache, "remove_in_flight", stay_in_flight),
+    (claim_writer, "deallocate", stay_allocated),
     (ClaimWriter, "reserve", without_reservation),
     (ClaimStore, "_stored", written_claims_are_not_shown),
 ]
@@ -50,7 +53,7 @@ def _differs(case: Manifest) -> bool:
 
 @pytest.mark.parametrize(("owner", "name", "bug"), PLANTS, ids=[bug.__name__ for _, _, bug in PLANTS])
 def test_planted_bug_is_detected(
-    owner: type, name: str, bug: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    owner: object, name: str, bug: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, name, bug)
     assert any(map(_differs, RECORDED))

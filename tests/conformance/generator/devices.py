@@ -98,18 +98,21 @@ def _classes(cluster: GeneratedCluster, draw: Draw) -> None:
 
 
 def _slices(cluster: GeneratedCluster, draw: Draw, node: Manifest) -> list[Manifest]:
-    """Add the slices of a node, and claims that use its devices. Return the devices, as results have them."""
+    """Add the slices of a node, and claims that use its devices. Return the others, as results have them."""
     name = node["metadata"]["name"]
     other = cluster.one(*cluster.nodes)["metadata"]["name"]
     drawn = draw_slices(draw)
     usage = draw_usage(draw, drawn)
+    used = {tuple(each[:3]) for each in (*usage["devices"], *usage["shared"])}
     devices = []
     for made in drawn:
         text = json.dumps(made["spec"]).replace('"node-1"', json.dumps(name)).replace('"node-2"', json.dumps(other))
         spec = json.loads(text.replace('"pool-', f'"{name}-pool-'))
         cluster.add(API, "ResourceSlice", cluster.metadata(f"{name}-{made['metadata']['name']}"), spec=spec)
         ids = {"driver": spec["driver"], "pool": spec["pool"]["name"]}
-        devices += [{**ids, "device": device["name"], "node": name} for device in spec.get("devices", ())]
+        pool = made["spec"]["pool"]["name"]
+        free = (each["name"] for each in spec.get("devices", ()) if (spec["driver"], pool, each["name"]) not in used)
+        devices += [{**ids, "device": device, "node": name} for device in free]
     _use(cluster, name, usage)
     return devices
 
@@ -190,7 +193,7 @@ def _own(claim: Manifest, pod: Manifest, *, is_owner: bool) -> None:
 
 
 def _change_state(cluster: GeneratedCluster, claim: Manifest, pod: Manifest, devices: list[Manifest]) -> None:
-    """Allocate some claims, reserve some, and delete a few."""
+    """Allocate some claims, reserve some, and delete a few. Each device is taken once, from `devices`."""
     if claim["status"]:
         return
     if cluster.chance(0.02):
@@ -200,7 +203,7 @@ def _change_state(cluster: GeneratedCluster, claim: Manifest, pod: Manifest, dev
     if not devices or not cluster.chance(0.25):
         return
     cluster.mark("devices:allocated")
-    device = cluster.one(*devices)
+    device = devices.pop(cluster.number(0, len(devices) - 1))
     result = {"request": claim["spec"]["devices"]["requests"][0]["name"], **device}
     node = result.pop("node")
     allocation: Manifest = {"devices": {"results": [result]}}

@@ -44,7 +44,8 @@ func (c *cluster) scheduleInOrder(ctx context.Context, names []string) ([]attemp
 		for try := 0; try < 2 && ctx.Err() == nil; try++ {
 			pod, ok := c.pod(name)
 			if !ok {
-				attempts = append(attempts, attempt{Pod: name, Message: noPod, Victims: []string{}, Ties: []string{}})
+				none := attempt{Pod: name, Message: noPod, Victims: []string{}, Ties: []string{}, Devices: map[string][]string{}}
+				attempts = append(attempts, none)
 				break
 			}
 			outcome, err := c.attempt(ctx, pod)
@@ -63,7 +64,7 @@ func (c *cluster) scheduleInOrder(ctx context.Context, names []string) ([]attemp
 // attempt is one scheduling cycle up to Permit, as in schedulingCycle of pkg/scheduler/schedule_one.go, with its consequences:
 // the pod is assumed, or it is nominated and its victims are deleted.
 func (c *cluster) attempt(ctx context.Context, pod *v1.Pod) (*attempt, error) {
-	outcome := &attempt{Pod: nameOf(pod), Victims: []string{}, Ties: []string{}}
+	outcome := &attempt{Pod: nameOf(pod), Victims: []string{}, Ties: []string{}, Devices: map[string][]string{}}
 	profile, err := c.profileOf(pod)
 	if err != nil {
 		return nil, err
