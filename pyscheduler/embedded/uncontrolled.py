@@ -26,11 +26,14 @@ _STORED: Final[Mapping[str, str]] = {
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": "webhooks are not called",
     "networkpolicies.networking.k8s.io": "hollow pods have no traffic that a policy could restrict",
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": "requests are not prioritized",
+    "services": "there is no load balancer: it gets no external address",
     "storageversionmigrations.storagemigration.k8s.io": "nothing is migrated",
     "validatingadmissionpolicies.admissionregistration.k8s.io": "admission policies are not evaluated",
     "validatingwebhookconfigurations.admissionregistration.k8s.io": "webhooks are not called",
 }
 """What is missing, by bucket."""
+_ONLY: Final[Mapping[str, Callable[[Json], bool]]] = {"services": lambda obj: obj["spec"]["type"] == "LoadBalancer"}
+"""Condition of the Event, by bucket."""
 
 
 class UncontrolledKinds:
@@ -44,7 +47,7 @@ class UncontrolledKinds:
         """Subscribe to the kinds. Call it in the event loop of the server."""
         loop = asyncio.get_running_loop()
         for bucket, text in _STORED.items():
-            on_event = partial(self._on_event, loop, text)
+            on_event = partial(self._on_event, loop, _ONLY.get(bucket), text)
             self._unsubscribe.append(self._api.state.store.subscribe(bucket, on_event))
 
     def stop(self) -> None:
@@ -52,8 +55,10 @@ class UncontrolledKinds:
         while self._unsubscribe:
             self._unsubscribe.pop()()
 
-    def _on_event(self, loop: asyncio.AbstractEventLoop, text: str, event: Event) -> None:
-        if event.kind == ADDED:
+    def _on_event(
+        self, loop: asyncio.AbstractEventLoop, concerns: Callable[[Json], bool] | None, text: str, event: Event
+    ) -> None:
+        if event.kind == ADDED and (concerns is None or concerns(event.version.object)):
             loop.call_soon(self._record, event.version.object, text)  # not within the write that is being stored
 
     def _record(self, obj: Json, text: str) -> None:

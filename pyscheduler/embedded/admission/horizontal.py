@@ -62,8 +62,9 @@ def from_stored(obj: Json) -> Json:
     """Return an object of autoscaling/v2 in the form of autoscaling/v1, without what that version cannot express."""
     spec = {name: part for name, part in (obj.get("spec") or {}).items() if name not in {"metrics", "behavior"}}
     cpu = next(filter(_is_cpu, dig(obj, "spec", "metrics") or ()), None)
-    if cpu is not None:
-        spec["targetCPUUtilizationPercentage"] = cpu["resource"]["target"]["averageUtilization"]
+    percent = dig(cpu, "resource", "target", "averageUtilization")
+    if percent is not None:
+        spec["targetCPUUtilizationPercentage"] = percent
     hidden = {"currentMetrics", "conditions"}
     status = {name: part for name, part in (obj.get("status") or {}).items() if name not in hidden}
     current = next(_current_cpu(obj), None)

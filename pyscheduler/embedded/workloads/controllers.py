@@ -23,6 +23,9 @@ from pyscheduler.kube.object_client import ObjectClient
 DEPLOYMENT, REPLICASET, JOB, CRONJOB, POD = "Deployment", "ReplicaSet", "Job", "CronJob", "Pod"
 STATEFULSET, DAEMONSET, REPLICATION_CONTROLLER = "StatefulSet", "DaemonSet", "ReplicationController"
 REVISION, NODE, CLAIM = "ControllerRevision", "Node", "PersistentVolumeClaim"
+DAEMONSET_BATCH_SECONDS = 0.1
+"""Least time for which changes of a DaemonSet's pods are collected: each reconcile reads all nodes."""
+DAEMONSET_NODES_PER_SECOND = 5000
 _NOT_RECONCILED = (REVISION, NODE, CLAIM)
 
 
@@ -215,5 +218,9 @@ class WorkloadControllers:
             if owner.get("controller") and owner["kind"] in self._main
         ]
         for item in items:
-            self.queue.add(item)
+            if item.kind == DAEMONSET:
+                delay = max(DAEMONSET_BATCH_SECONDS, len(self._main[NODE].objects) / DAEMONSET_NODES_PER_SECOND)
+                self.queue.add_at(item, self._clock.wall() + delay)
+            else:
+                self.queue.add(item)
         return items

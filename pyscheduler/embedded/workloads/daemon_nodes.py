@@ -52,7 +52,10 @@ class DaemonNodes:
         return self._terms is None or any(term.matches(name, labels) for term in self._terms)
 
     def _tolerates(self, node: Json, effects: tuple[str, ...]) -> bool:
-        taints = msgspec.convert(dig(node, "spec", "taints") or [], list[Taint])
+        present = node["spec"].get("taints")
+        if not present:
+            return True
+        taints = msgspec.convert(present, list[Taint])
         return first_untolerated(taints, self._tolerations, effects) is None
 
 

@@ -37,16 +37,19 @@ def reconcile(daemon_set: Json, pods: list[Json], revisions: list[Json], nodes: 
     update, actions = keep_history(daemon_set, revisions, _revisions_in_use(daemon_set, pods))
     label = update.removeprefix(f"{daemon_set['metadata']['name']}-")
     on_node: _Pods = {}
-    for pod in sorted(pods, key=_age):
+    for pod in pods:
         on_node.setdefault(pinned_node(pod), []).append(pod)
+    for several in on_node.values():
+        if len(several) > 1:
+            several.sort(key=_age)
     by_name = {node["metadata"]["name"]: node for node in nodes}
     wanted = {name for name, node in by_name.items() if rules.should_run(node)}
-    staying = {name for name, node in by_name.items() if rules.may_continue(node)}
+    staying = {name for name in on_node.keys() - wanted if name in by_name and rules.may_continue(by_name[name])}
     min_ready = int(daemon_set["spec"].get("minReadySeconds") or 0)
     if not is_deleting(daemon_set):
         changes = _place(daemon_set, on_node, (wanted, staying), label, rules)
         actions += changes or _roll(daemon_set, on_node, (wanted, label), (rules, now))
-    since = [at for at in (available_at(pod, min_ready) for pod in pods) if at is not None]
+    since = [at for at in (available_at(pod, min_ready) for pod in pods if min_ready) if at is not None]
     actions += status_patch(DAEMONSETS, daemon_set, _status(daemon_set, on_node, wanted, label, now))
     return Plan(actions, min((at for at in since if at > now), default=math.inf))
 
@@ -128,8 +131,10 @@ def _roll(
 
 
 def _is_available(pod: Json, min_ready: int, now: float) -> bool:
-    at = available_at(pod, min_ready)
-    return at is not None and at <= now and not is_deleting(pod)
+    if is_deleting(pod) or not is_ready(pod):
+        return False
+    at = available_at(pod, min_ready) if min_ready else now  # parsing times of all pods takes long
+    return at is not None and at <= now
 
 
 def _status(daemon_set: Json, on_node: _Pods, wanted: set[str], label: str, now: float) -> Json:

@@ -91,16 +91,103 @@ KINDS = {
             "scope": "Namespaced",
             "names": {"plural": "boxes", "kind": "Box"},
             "versions": [
-                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}},
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "properties": {
+                                "spec": {
+                                    "type": "object",
+                                    "properties": {"n": {"type": "integer"}},
+                                    "x-kubernetes-validations": [{"rule": "self.n > 1", "messageExpression": "'x'"}],
+                                }
+                            },
+                        }
+                    },
+                }
             ],
         },
     },
     "configmaps": config_map(a="b"),
+    "services": {
+        "metadata": {"name": "s"},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 1, "targetPort": "a"}], "selector": {"a": "b"}},
+    },
+    "limitranges": {
+        "metadata": {"name": "l"},
+        "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "2"}}]},
+    },
+    "resourcequotas": {
+        "metadata": {"name": "q"},
+        "spec": {
+            "hard": {"pods": "1"},
+            "scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]},
+        },
+    },
+    "ingresses.networking.k8s.io": {
+        "metadata": {"name": "i"},
+        "spec": {
+            "rules": [
+                {
+                    "http": {
+                        "paths": [
+                            {
+                                "path": "/",
+                                "pathType": "Prefix",
+                                "backend": {"service": {"name": "s", "port": {"number": 1}}},
+                            }
+                        ]
+                    }
+                }
+            ]
+        },
+    },
+    "networkpolicies.networking.k8s.io": {
+        "metadata": {"name": "n"},
+        "spec": {"podSelector": {}, "egress": [{"ports": [{"port": 1}], "to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
+    },
+    "endpointslices.discovery.k8s.io": {
+        "metadata": {"name": "e"},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"]}],
+        "ports": [{"port": 1}],
+    },
+    "horizontalpodautoscalers.autoscaling": {
+        "metadata": {"name": "h"},
+        "spec": {
+            "scaleTargetRef": {"kind": "Deployment", "name": "d"},
+            "maxReplicas": 2,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}],
+        },
+    },
+    "certificatesigningrequests.certificates.k8s.io": {
+        "metadata": {"name": "c"},
+        "spec": {
+            "request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0=",
+            "signerName": "example.com/x",
+            "usages": ["any"],
+        },
+    },
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": {
+        "metadata": {"name": "w"},
+        "webhooks": [
+            {
+                "name": "a.example.com",
+                "sideEffects": "None",
+                "clientConfig": {"service": {"namespace": "n", "name": "s"}},
+                "rules": [{"operations": ["CREATE"]}],
+            }
+        ],
+    },
 }
 CASES = [(kind, path) for kind, obj in KINDS.items() for path in paths(obj)]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(CASES), VALUES, st.sampled_from(["Strict", "Ignore"]))
 def test_malformed_object_is_never_an_internal_error(
     case: tuple[str, tuple[Any, ...]], value: Any, validation: str
@@ -111,7 +198,7 @@ def test_malformed_object_is_never_an_internal_error(
     assert error_code(lambda: cluster.create(kind, obj, validation=validation)) < 500
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from([case for case in CASES if not case[0].startswith("custom")]),
     VALUES,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import tomllib
+from pathlib import Path, PurePath
 from typing import Any
 
 from pyscheduler.embedded.published_kinds import PUBLISHED_KINDS
-from tools.openapi import DEFINITIONS, definitions_of, packed, table_of, unpacked
+from tools.openapi import DEFINITIONS, ROOT, definitions_of, packed, table_of, unpacked
 
 LEASE = {
     "type": "object",
@@ -69,6 +70,13 @@ def test_table_has_the_stored_kinds(tmp_path: Path) -> None:
     text = table_of(folder(tmp_path), "v9")
     assert 'PUBLISHED_KINDS = """\ncoordination.k8s.io/v1 Lease leases\n  namespaced l - status\n"""' in text
     assert "k8s.io/kubernetes v9" in text
+
+
+def test_definitions_are_part_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["pyscheduler"]
+    path = PurePath(DEFINITIONS.relative_to(ROOT / "pyscheduler"))
+    assert any(path.match(pattern) for pattern in patterns)
 
 
 def test_checked_in_files_are_small_and_have_the_kinds() -> None:

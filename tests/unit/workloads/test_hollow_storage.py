@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import ResourceKind
-from pyscheduler.embedded.client.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
+from pyscheduler.embedded.client.kinds import CLAIMS, SERVICES, STORAGE_CLASSES, VOLUMES
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from pyscheduler.kube.paths import CORE_EVENTS
 from tests.unit.hollow.live import list_objects, until, wait_for, wait_until_deleted
@@ -57,6 +57,16 @@ async def test_claim_without_a_class_has_an_event() -> None:
             "there is no ingress controller",
             id="in a namespace",
         ),
+        pytest.param(
+            SERVICES,
+            {
+                "metadata": {"name": "x", "namespace": "default"},
+                "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+            },
+            "default",
+            "there is no load balancer",
+            id="load balancer",
+        ),
         pytest.param(POLICIES, {"metadata": {"name": "x"}}, "default", "webhooks are not called", id="of the cluster"),
     ],
 )
@@ -69,6 +79,15 @@ async def test_kind_without_a_controller_has_an_event(
         assert text in event["message"]
         assert event["involvedObject"]["uid"] == made["metadata"]["uid"]
         assert event["metadata"]["namespace"] == namespace
+
+
+async def test_service_without_a_load_balancer_has_no_event() -> None:
+    async with EmbeddedCluster(nodes=0) as cluster:
+        meta = {"name": "x", "namespace": "default"}
+        await cluster.client.create(SERVICES, {"metadata": meta, "spec": {"ports": [{"port": 80}]}})
+        await cluster.client.create(CLAIMS, claim())
+        await _event(cluster, "FailedBinding")
+        assert {event["reason"] for event in await list_objects(cluster.client, CORE_EVENTS)} == {"FailedBinding"}
 
 
 async def _event(cluster: EmbeddedCluster, reason: str) -> Json:
