@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_NO_USAGE: Final = "there is none for measured usage but Usage, which keeps pods off busy nodes"
-_NO_NETWORK: Final = "there is none for the network between pods; spread constraints and affinity use zones"
+_NO_USAGE: Final = "there is none; Usage keeps pods off busy nodes by measured usage"
+_NO_NETWORK: Final = "there is none; spread constraints and pod affinity place pods by zone"
 _NONE: Final = "there is none"
 _BUILT_IN: Final = "it is built in"
 

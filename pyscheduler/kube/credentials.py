@@ -99,6 +99,9 @@ async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Crede
         return _anonymous(server, clock)
     if kubeconfig is None:
         files = files_of_environment()
+        if files and not any(file.exists() for file in files):
+            missing = " and ".join(map(str, files))
+            raise ConnectionProblem(f"$KUBECONFIG names {missing}, which does not exist; pass --kubeconfig FILE")
         return await _of_files(files, clock, "") if files else _in_cluster(clock)
     return await _of_files((kubeconfig,), clock, server)
 

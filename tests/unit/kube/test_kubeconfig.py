@@ -144,7 +144,7 @@ async def test_missing_files_of_kubeconfig_are_skipped(tmp_path: Path, monkeypat
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((str(tmp_path / "none"), "", str(file))))
     assert (await load(None, VirtualClock())).host == "https://api"
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(ConnectionProblem, match=f"kubeconfig {tmp_path / 'none'} does not exist"):
+    with pytest.raises(ConnectionProblem, match=f"KUBECONFIG names {tmp_path / 'none'}, which does not exist"):
         await load(None, VirtualClock())
 
 
