@@ -62,6 +62,13 @@ class _SortedEntries:
                 return entry
         return None
 
+    def peek(self) -> Entry | None:
+        """Return the first entry if it is found without sorting, else None."""
+        if self.added or self._heap or not self._sorted:
+            return None
+        entry = self._sorted[-1]
+        return entry if self._current.get(entry[2].pod.uid) is entry else None
+
     def put_back(self, entry: Entry) -> None:
         """Put the entry back that `pop` has just returned."""
         self._sorted.append(entry)
@@ -158,8 +165,10 @@ class OrderedPods:
         """Return the pod that `pop` would return, or None."""
         if not self.entries:
             return None
-        pods, entry = self._take_first()
-        pods.put_back(entry)
+        entry = None if self._has_unsortable else self._ranked.peek()
+        if entry is None:
+            pods, entry = self._take_first()
+            pods.put_back(entry)
         return entry[2]
 
     def pop(self) -> QueuedPod | None:
