@@ -82,6 +82,28 @@ def _count(request: ExactDeviceRequest | DeviceSubRequest) -> int:
     return max(0, request.count) if request.allocation_mode == EXACT_COUNT else 0  # another mode is never allocated
 
 
+class RequestedDevices:
+    """What each claim requests, read once: an attempt of a large group reads it several times."""
+
+    def __init__(self, objects: WatchedObjects) -> None:
+        self._objects = objects
+        self._version = -1
+        self._read: dict[tuple[str, str], Amounts] = {}
+
+    def devices(self, namespace: str, name: str) -> Amounts:
+        """Return the devices that a claim requests by class; none if it does not exist."""
+        version, key = self._objects.version(CLAIM), (namespace, name)
+        if version != self._version:
+            changed = self._objects.changed_since(CLAIM, self._version)
+            for each in list(self._read) if changed is None else changed:
+                self._read.pop(each, None)
+            self._version = version
+        read = self._read.get(key)
+        if read is None and (claim := self._objects[CLAIM].get(key)) is not None:
+            read = self._read[key] = requested_devices(claim)
+        return read or {}
+
+
 class DeviceNames:
     """Names of the devices of all DeviceClasses. The plugin of the objects must watch DEVICE_CLASS."""
 

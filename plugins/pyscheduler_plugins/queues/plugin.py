@@ -25,9 +25,9 @@ from pyscheduler_plugins.queues.devices import (
     CLAIM,
     DEVICE_CLASS,
     DeviceNames,
+    RequestedDevices,
     claim_names,
     extended_resource,
-    requested_devices,
 )
 from pyscheduler_plugins.queues.drf import dominant_share, next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
@@ -115,7 +115,7 @@ class Queues(QuotaPlugin):
         self.tracks_time = self._order is QueueOrder.USAGE
         self._hierarchy = Hierarchy({}, {})
         self._versions = dict.fromkeys((QUEUE, ELASTIC_QUOTA), -1)
-        self._devices = DeviceNames(handle.objects)
+        self._devices, self._claims = DeviceNames(handle.objects), RequestedDevices(handle.objects)
         self._with_devices: dict[PodGroupKey, tuple[PodGroup, Amounts, Amounts]] = {}
         """Allocated and pending amounts of the groups with devices."""
         self._declared: dict[tuple[ResourceKind, str, str], Declaration | None] = {}
@@ -190,15 +190,14 @@ class Queues(QuotaPlugin):
             self._usage.record(queue)
 
     def claims_of(self, pod: Pod) -> Mapping[str, Amounts]:
-        claims = self.handle.objects[CLAIM]
-        found = {name: claims.get((pod.namespace, name)) for name in claim_names(pod)}
-        return {f"{pod.namespace}/{name}": requested_devices(each) if each else {} for name, each in found.items()}
+        return {f"{pod.namespace}/{name}": self._claims.devices(pod.namespace, name) for name in claim_names(pod)}
 
     def changed_claims(self, event: ClusterEvent) -> Mapping[str, Amounts]:
         if event.resource != CLAIM.kind or event.new is None:
             return {}
         metadata = event.new["metadata"]
-        return {f"{metadata.get('namespace', '')}/{metadata['name']}": requested_devices(event.new)}
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        return {f"{namespace}/{name}": self._claims.devices(namespace, name)}
 
     def changes_queues(self, event: ClusterEvent) -> bool:
         if event.resource == CLAIM.kind:

@@ -71,8 +71,7 @@ def _within_quota(context: Context, group: PodGroup, others: Sequence[Pod], pods
         request = groups.requests_of(group, (pod,))
         if request in refused:
             continue  # thousands of equal pods may be above the minimum
-        shares_claims = bool(pod.spec.resource_claims)
-        more = groups.requests_of(group, (*others, *admitted, pod)) if shares_claims else sum_of((total, request))
+        more = sum_of((total, request))  # claims that the pods share count again here, and once in the next attempt
         if groups.exceeded(group, more):
             refused.append(request)
         else:

@@ -125,7 +125,10 @@ class UsageByGroup:
     def claim(self, key: PodGroupKey, pod: Pod) -> None:
         """Count a pod that was admitted before the scheduler started, until the next attempt of its group."""
         self.claimed.add(key)
-        self._set_reserved(key, {**self._reserved.get(key, {}), pod.uid: pod})
+        self._reserved.setdefault(key, {})[pod.uid] = pod
+        if pod.spec.resource_claims:
+            self._claims.add(Holder(key, RESERVED), pod)
+        self.touch(key)
 
     def unreserve(self, key: PodGroupKey, uid: str) -> None:
         """Stop counting a pending pod as allocated; one that is not counted is ignored."""
