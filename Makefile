@@ -8,9 +8,12 @@ NODES ?= 4
 SETUPTOOLS := 80.9.0
 HASHES := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
+# zig's C compiler, which compiles for other processors and for the C library of manylinux_2_28.
+ZIG := $(CURDIR)/build/wheels-venv/bin/python -m ziglang cc -target aarch64-linux-gnu.2.28
+
 .DEFAULT_GOAL := help
 .PHONY: help run test docs slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide bench-base conformance fuzz wakeups audit constraints \
-  hashes protobuf openapi clean
+  hashes wheels protobuf openapi clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -98,6 +101,11 @@ hashes: $(VENV)/.dev ## Renew requirements.txt and requirements-build.txt, which
 	@echo 'setuptools==$(SETUPTOOLS)' | $(HASHES) - >> requirements-build.new
 	@for file in requirements requirements-build; do mv $$file.new $$file.txt; done
 
+wheels: build/wheels-venv/.ready ## Build the sdist and the wheels for this processor and for aarch64 into dist/
+	@build/wheels-venv/bin/python -m build -o dist .
+	@CC="$(ZIG)" LDSHARED="$(ZIG) -shared" _PYTHON_HOST_PLATFORM=linux-aarch64 build/wheels-venv/bin/python -m build -o dist .
+	@build/wheels-venv/bin/python -m wheel tags --remove --platform-tag manylinux_2_28_aarch64 dist/*-linux_aarch64.whl
+
 protobuf: $(VENV)/.dev ## Renew the tables of protobuf fields from the .proto files of k8s.io/api; needs Go
 	@$(BIN)/python -m tools.protobuf
 
@@ -122,6 +130,11 @@ build/docs-venv/.ready: pyproject.toml
 	@echo "Setting up a virtual environment for the docs site in build/docs-venv (once, about half a minute)"
 	@$(PYTHON) -m venv build/docs-venv
 	@build/docs-venv/bin/python -m pip --disable-pip-version-check -q install -c constraints.txt -e '.[docs]'
+	@touch $@
+
+build/wheels-venv/.ready:
+	@$(PYTHON) -m venv build/wheels-venv
+	@build/wheels-venv/bin/python -m pip --disable-pip-version-check -q install build wheel ziglang
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
