@@ -56,7 +56,7 @@ def definition() -> Json:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def monitors(control_plane: Plane) -> AsyncIterator[None]:
-    """Serve ServiceMonitors, and have kubectl's OpenAPI document list them."""
+    """Serve ServiceMonitors, and have discovery and both OpenAPI documents list them."""
     await control_plane.api.create(CRDS, definition())
     await _until_openapi(control_plane, listed=True)
     yield
@@ -66,11 +66,11 @@ async def monitors(control_plane: Plane) -> AsyncIterator[None]:
 
 async def _until_openapi(plane: Plane, *, listed: bool) -> None:
     for _ in range(600):
-        text = await kubectl(plane, "get", "--raw", "/openapi/v2")
-        if ("ServiceMonitor" in text) is listed:
+        pages = [await kubectl(plane, "get", "--raw", path) for path in ("/openapi/v2", "/openapi/v3", "/apis")]
+        if all(("monitoring.example.com" in page) is listed for page in pages):
             return
         await asyncio.sleep(0.1)
-    raise AssertionError("the OpenAPI document has not changed within a minute")
+    raise AssertionError("the documents have not changed within a minute")
 
 
 async def get(plane: Plane, namespace: str, kind: str, name: str = "shop") -> Json:
