@@ -174,7 +174,7 @@ class ClaimUsage:
     def _settle(self, holder: Holder, scope: Scope | None, names: Iterable[str], touched: dict[Holder, None]) -> None:
         counts, before = self._counts.get(holder, {}), self._scopes.pop(holder, None)
         held = self._held.pop(holder, {})
-        for name in dict.fromkeys((*held, *counts)) if scope != before else names:
+        for name in dict.fromkeys((*held, *counts, *names)) if scope != before else names:
             claim = self._claims.get(name)
             if claim is None:
                 continue
