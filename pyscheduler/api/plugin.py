@@ -92,10 +92,8 @@ class Plugin(ABC):
     reads_labels: ClassVar[bool] = True
     """True if results may depend on the pod's labels or annotations.
 
-    If False, cached results are shared by the pods of a StatefulSet or an indexed Job, of which each has its own
-    labels.
+    If False, cached results are shared by the pods of a StatefulSet or an indexed Job, which have labels of their own.
     """
-
     reads_annotations: ClassVar[bool] = True
     """True if results may depend on the pod's annotations, False if only its labels matter of the two.
 
@@ -113,9 +111,11 @@ class Plugin(ABC):
     They are not called then. Otherwise SKIP applies to Filter only, as in kube-scheduler.
     """
     pre_reads_nodes: ClassVar[bool] = True
-    """True if cached results of PreFilter or PreScore may depend on node objects, which change all the time.
+    """True if cached results of PreFilter or PreScore may depend on node objects; if False, they outlive changes."""
+    skips_read_pods: ClassVar[bool] = True
+    """True if SKIP_SIGNATURE or SKIP_SIGNATURE_GROUP may depend on which pod signature groups are assigned.
 
-    If False, they stay valid when a node changes.
+    If False, they stay valid when the first pod of a template is placed; always if `reads` is below DOMAINS.
     """
 
     def __init__(self, args: Any, handle: Handle) -> None:

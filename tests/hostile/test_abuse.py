@@ -47,9 +47,10 @@ def attempts(of: Harness) -> int:
 
 def attempts_until_bound(of: Harness, name: str, most: int = 10_000) -> int:
     """Return the number of attempts until the pod is bound."""
-    for done in range(most):
+    before = attempts(of)
+    for _ in range(most):
         if name in of.assignments:
-            return done
+            return attempts(of) - before
         commands = of.machine.cycle(of.now)
         assert commands is not None, f"{name} is not tried"
         of._execute(commands)

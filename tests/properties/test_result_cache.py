@@ -236,6 +236,7 @@ BUGS = {
     "named nodes are ignored": Bug(_declare(NodeAffinity, reads_match_fields=False), (), PODS, _NAMED),
     "names are ignored": Bug(_declare(NameReader, reads_identity=False), (NameReader,)),
     "nodes in PreFilter are ignored": Bug(_declare(TeamShare, pre_reads_nodes=False), (TeamShare,), NODES),
+    "placed templates are ignored": Bug(_declare(InterPodAffinity, skips_read_pods=False)),
     "pods on the node are ignored": Bug(_declare(NodeResourcesFit, reads=Reads.OWN_NODE)),
     "ports on the node are ignored": Bug(_declare(NodePorts, reads=Reads.OWN_NODE), kinds=(1, 2, 7)),
     "other nodes are ignored": Bug(_declare(TeamRank, reads=Reads.OWN_NODE), (TeamRank,), NODES),

@@ -125,7 +125,7 @@ class EquivalenceCache:
         """Return the names of the plugins that read objects or counts of templates which have changed."""
         state, readers = self._state, set[str]()
         if self._templates_version != state.placed.templates_version:
-            readers.update(self._profile.pod_readers)
+            readers.update(self._profile.placed_group_readers)
         for kind, version in state.object_versions.items():
             if version > self._objects_version:
                 readers.update(self._profile.watchers.get(kind, ()))
