@@ -20,7 +20,14 @@ Json = dict[str, Any]
 FILE: Final = "kustomization.yaml"
 
 _FIELDS: Final = ("apiVersion", "kind", "namespace", "resources", "configMapGenerator", "labels", "images", "patches")
-_GENERATOR_FIELDS: Final = ("name", "namespace", "behavior", "files", "options")
+_ITEM_FIELDS: Final = {
+    "configMapGenerator": ("name", "namespace", "behavior", "files", "options"),
+    "labels": ("pairs",),
+    "images": ("name", "newName", "newTag"),
+    "patches": ("path", "patch", "target"),
+}
+_INNER_FIELDS: Final = {"options": ("disableNameSuffixHash", "labels"), "target": ("kind", "name")}
+_IMAGE: Final = re.compile(r"(?P<name>.*?)(?P<version>(:[^:/@]+)?(@.+)?)")
 _CLUSTER_SCOPED: Final = (
     *("Namespace", "PriorityClass", "StorageClass", "PersistentVolume", "CustomResourceDefinition"),
     *("ClusterRole", "ClusterRoleBinding", "DeviceClass", "RuntimeClass"),
@@ -62,17 +69,31 @@ def render(folder: Path, change: Callable[[list[Json]], None] = lambda _: None) 
 
 def read_documents(file: Path) -> list[Json]:
     """Return the YAML documents of a file. CommandProblem if it cannot be read."""
+    return _documents(_text(file), file)
+
+
+def _documents(text: str, file: Path) -> list[Json]:
     try:
-        return [document for document in yaml.load_all(file.read_text(encoding="utf-8"), _LOADER) if document]
-    except (OSError, UnicodeError) as error:
-        raise unreadable(file, error) from None
+        return [document for document in yaml.load_all(text, _LOADER) if document]
     except yaml.YAMLError as error:
         raise CommandProblem(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
 
 
 def pod_specs(objects: Iterable[Json]) -> Iterator[Json]:
-    """Yield the pod specs of the Deployments."""
-    yield from (obj["spec"]["template"]["spec"] for obj in objects if obj["kind"] == "Deployment")
+    """Yield the specs of Pods and of the pod templates of workloads."""
+    for obj in objects:
+        spec = obj.get("spec") or {}
+        if obj["kind"] == "CronJob":
+            spec = spec["jobTemplate"]["spec"]
+        if obj["kind"] == "Pod":
+            yield spec
+        elif isinstance(spec, dict) and "spec" in (spec.get("template") or {}):
+            yield spec["template"]["spec"]
+
+
+def containers(spec: Json) -> Iterator[Json]:
+    """Yield the init containers and containers of a pod spec."""
+    yield from (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
 
 
 def _build(folder: Path) -> list[_Item]:
@@ -81,16 +102,25 @@ def _build(folder: Path) -> list[_Item]:
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise CommandProblem(f"{file}: must be one Kustomization")
     kustomization = documents[0]
-    _reject_unknown(file, "", kustomization, _FIELDS)
-    items = [item for name in kustomization.get("resources", ()) for item in _resource(folder / name)]
-    for generator in kustomization.get("configMapGenerator", ()):
-        _reject_unknown(file, "configMapGenerator.", generator, _GENERATOR_FIELDS)
+    _check_fields(file, kustomization)
+    items = [item for name in kustomization.get("resources") or () for item in _resource(folder / name)]
+    for generator in kustomization.get("configMapGenerator") or ():
         items = _generate(items, folder, generator)
-    for patch in kustomization.get("patches", ()):
+    for patch in kustomization.get("patches") or ():
         items = _patch(items, folder, patch)
     for obj, _ in items:
         _transform(obj, kustomization)
     return items
+
+
+def _check_fields(file: Path, kustomization: Json) -> None:
+    """Reject each field that is not rendered, at any depth."""
+    _reject_unknown(file, "", kustomization, _FIELDS)
+    for name, supported in _ITEM_FIELDS.items():
+        for item in kustomization.get(name) or ():
+            _reject_unknown(file, f"{name}.", item, supported)
+            for inner, fields in _INNER_FIELDS.items():
+                _reject_unknown(file, f"{name}.{inner}.", item.get(inner) or {}, fields)
 
 
 def _reject_unknown(file: Path, place: str, fields: Mapping[str, Any], supported: tuple[str, ...]) -> None:
@@ -134,15 +164,22 @@ def _text(file: Path) -> str:
 
 def _patch(items: list[_Item], folder: Path, patch: Mapping[str, Any]) -> list[_Item]:
     """Apply a strategic merge patch to its targets: by default the object with its kind and name."""
-    (change,) = read_documents(folder / patch["path"]) if "path" in patch else [yaml.load(patch["patch"], _LOADER)]
-    name = re.escape(change["metadata"]["name"])
+    file = folder / FILE
+    changes = read_documents(folder / patch["path"]) if "path" in patch else _documents(patch.get("patch", ""), file)
+    change = changes[0] if len(changes) == 1 else None
+    if not isinstance(change, dict) or "kind" not in change or "name" not in change.get("metadata", {}):
+        text = "must be strategic merge patches with kind and metadata.name; for others use"
+        raise CommandProblem(f"{file}: patches: {text} `kubectl apply -k {folder}`")
+    name = re.escape(change["metadata"].pop("name"))
     target = patch.get("target") or {"kind": re.escape(change["kind"]), "name": name}
+    is_deletion = change.pop("$patch", "") == "delete"
+    fields = {field: value for field, value in change.items() if field not in ("apiVersion", "kind")}
     patched = []
     for item in items:
         if not _matches(item.object, target):
             patched.append(item)
-        elif change.get("$patch") != "delete":
-            patched.append(item._replace(object=_merged(item.object, change)))
+        elif not is_deletion:
+            patched.append(item._replace(object=_merged(item.object, fields)))
     return patched
 
 
@@ -181,25 +218,38 @@ def _transform(obj: Json, kustomization: Mapping[str, Any]) -> None:
     metadata = obj["metadata"]
     if "namespace" in kustomization and obj["kind"] not in _CLUSTER_SCOPED:
         metadata["namespace"] = kustomization["namespace"]
-    for label in kustomization.get("labels", ()):
+    for label in kustomization.get("labels") or ():
         metadata["labels"] = {**metadata.get("labels", {}), **label["pairs"]}
-    for image in kustomization.get("images", ()):
+    for image in kustomization.get("images") or ():
         for spec in pod_specs([obj]):
-            for container in spec["containers"]:
-                if re.split("[:@]", container["image"])[0] == image["name"]:
-                    container["image"] = f"{image.get('newName', image['name'])}:{image['newTag']}"
+            for container in containers(spec):
+                found = _IMAGE.fullmatch(container.get("image", ""))
+                if found and found["name"] == image["name"]:
+                    version = f":{image['newTag']}" if "newTag" in image else found["version"]
+                    container["image"] = image.get("newName", image["name"]) + version
 
 
 def _append_hashes(items: Iterable[_Item]) -> None:
-    """Append the hash of its content to the name of each generated ConfigMap, also where a pod mounts it."""
+    """Append the hash of its content to the name of each generated ConfigMap, also where a pod refers to it."""
     objects = [item.object for item in items]
     for obj in (item.object for item in items if item.is_hashed):
         name = obj["metadata"]["name"]
         obj["metadata"]["name"] = f"{name}-{_content_hash(obj)}"
-        for spec in pod_specs(objects):
-            for volume in spec.get("volumes", ()):
-                if volume.get("configMap", {}).get("name") == name:
-                    volume["configMap"]["name"] = obj["metadata"]["name"]
+        for reference in _config_map_references(objects):
+            if reference.get("name") == name:
+                reference["name"] = obj["metadata"]["name"]
+
+
+def _config_map_references(objects: Iterable[Json]) -> Iterator[Json]:
+    """Yield what names a ConfigMap in the pod specs of the objects."""
+    for spec in pod_specs(objects):
+        for volume in spec.get("volumes") or ():
+            yield volume.get("configMap") or {}
+            yield from (each.get("configMap") or {} for each in (volume.get("projected") or {}).get("sources") or ())
+        for container in containers(spec):
+            yield from (each.get("configMapRef") or {} for each in container.get("envFrom") or ())
+            variables = container.get("env") or ()
+            yield from ((each.get("valueFrom") or {}).get("configMapKeyRef") or {} for each in variables)
 
 
 def _content_hash(obj: Json) -> str:

@@ -78,7 +78,64 @@ def test_name_of_a_generated_config_map_has_the_hash_of_kubectl(tmp_path: Path, 
     assert volume["configMap"]["name"] == config_map["metadata"]["name"] != "settings"
 
 
+WORKLOADS = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: c}
+spec:
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          initContainers: [{name: init, image: "registry.example.com:5000/a:1"}]
+          containers:
+          - name: main
+            image: a@sha256:1234
+            envFrom: [{configMapRef: {name: settings}}]
+            env: [{name: X, valueFrom: {configMapKeyRef: {name: settings, key: s.yaml}}}]
+          volumes: [{name: all, projected: {sources: [{configMap: {name: settings}}]}}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: s}
+spec: {template: {spec: {initContainers: [{name: init, image: "a:1"}], containers: [{name: main, image: b}]}}}
+"""
+IMAGES = {
+    "new tag": "{name: a, newTag: '2'}",
+    "new name keeps tag and digest": "{name: a, newName: other.example.com/a}",
+    "name with a port": "{name: 'registry.example.com:5000/a', newName: b, newTag: '3'}",
+}
+
+
+@pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
+def test_images_and_config_maps_of_all_workloads_change_as_with_kubectl(tmp_path: Path, image: str) -> None:
+    generator = "configMapGenerator: [{name: settings, files: [s.yaml]}]"
+    path = folder(tmp_path / "k", f"resources: [a.yaml]\n{generator}\nimages: [{image}]\n", a=WORKLOADS, s="x: 1")
+    assert render(path) == built_by_kubectl(path)
+
+
+def test_patch_of_a_target_leaves_its_name(tmp_path: Path) -> None:
+    change = "{apiVersion: apps/v1, kind: Any, metadata: {name: any}, spec: {replicas: 3}}"
+    patches = f"patches: [{{target: {{kind: Deployment}}, patch: '{change}'}}]"
+    path = folder(tmp_path / "k", f"resources: [a.yaml]\n{patches}\n", a=DEPLOYMENT)
+    assert render(path) == built_by_kubectl(path)
+
+
+def test_lists_may_be_empty(tmp_path: Path) -> None:
+    assert render(folder(tmp_path / "k", "resources:\npatches:\nimages:\n")) == []
+
+
 PROBLEMS = [
+    pytest.param("images: [{name: a, digest: x}]", "images.digest: is not supported", id="field of an image"),
+    pytest.param("labels: [{pairs: {a: b}, includeSelectors: true}]", "labels.includeSelectors: is", id="of a label"),
+    pytest.param(
+        "patches: [{path: p.yaml, target: {labelSelector: a=b}}]", "patches.target.labelSelector: is", id="of a target"
+    ),
+    pytest.param("patches: [{patch: '{'}]", f"{FILE}: not valid YAML: ", id="patch that is not YAML"),
+    pytest.param("patches: [{}]", "patches: must be strategic merge patches", id="empty patch"),
+    pytest.param(
+        "patches: [{patch: '[{op: remove, path: /spec}]'}]", "patches: must be strategic merge patches", id="JSON patch"
+    ),
     pytest.param("namePrefix: x-", f"{FILE}: namePrefix: is not supported here; use `kubectl apply -k", id="field"),
     pytest.param(
         "configMapGenerator: [{name: a, literals: [x=1]}]", "configMapGenerator.literals: is not supported", id="source"
