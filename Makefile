@@ -105,6 +105,8 @@ wheels: build/wheels-venv/.ready ## Build the sdist and the wheels for this proc
 	@build/wheels-venv/bin/python -m build -o dist .
 	@CC="$(ZIG)" LDSHARED="$(ZIG) -shared" _PYTHON_HOST_PLATFORM=linux-aarch64 build/wheels-venv/bin/python -m build -o dist .
 	@build/wheels-venv/bin/python -m wheel tags --remove --platform-tag manylinux_2_28_aarch64 dist/*-linux_aarch64.whl
+	@for wheel in dist/*.whl; do $(PYTHON) -m zipfile -l $$wheel | grep -q 'kernels/compiled.*\.so' || \
+	  { echo "$$wheel lacks the compiled kernels: the C compiler failed"; exit 1; }; done
 
 protobuf: $(VENV)/.dev ## Renew the tables of protobuf fields from the .proto files of k8s.io/api; needs Go
 	@$(BIN)/python -m tools.protobuf

@@ -109,6 +109,11 @@ def test_sdist_and_wheel_have_the_code_the_manifests_and_the_configurations(sdis
     assert not [name for name in in_wheel if name.endswith((".pyc", ".c"))]
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_wheel_has_the_compiled_kernels(wheel: Path) -> None:
+    assert "pyscheduler/kernels/compiled.abi3.so" in zipfile.ZipFile(wheel).namelist()
+
+
 def test_program_prints_its_version_and_its_plugins(program: Path, tmp_path: Path) -> None:
     assert output([program, "--version"], tmp_path).startswith("pyscheduler 0.")
     listed = output([program, "plugins", "list"], tmp_path)
