@@ -46,7 +46,7 @@ VOLCANO: Final[Mapping[str, str]] = {
     "resourcequota": f"{_BUILT_IN}: the API server enforces ResourceQuotas",
     "reservation": f"{_BUILT_IN}: Queues reserves nodes for the first job that lacks room",
     "overcommit": _NONE,
-    "tdm": _NONE,
+    "tdm": "use TimeSlots",
     "numaaware": "there is none for NUMA zones; the kubelet's topology manager applies on each node",
     "deviceshare": "use ResourceClaims (DynamicResources) or extended resources",
     "nodegroup": "there is none; use the node affinity of the pods",

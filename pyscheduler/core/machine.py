@@ -83,10 +83,7 @@ class Machine:
         self._stale_groups = StaleGroups()
         self._quota_evictions = QuotaEvictions()
         self._timers = Timers()
-        self._use_timers()
-
-    def _use_timers(self) -> None:
-        self._timers.use(plugin for profile in self.context.profiles.values() for plugin in profile.plugins)
+        self._timers.use(self.context.profiles)
 
     def handle(self, event: Event) -> list[Command]:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
@@ -208,7 +205,7 @@ class Machine:
                 context.queue.activate([preemptor] if preemptor else [], event.at)
             case Reconfigured():
                 reconfigure(context, event)
-                self._use_timers()
+                self._timers.use(context.profiles)
             case ExtendersResponded():
                 return resume_with_responses(context, event)
             case Tick():

@@ -27,7 +27,8 @@ CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
-  - plugins:
+  - schedulerName: default-scheduler
+    plugins:
       multiPoint: {enabled: [{name: "tests.scenarios.test_timers:Opening"}]}
 """
 START = 1000.0
@@ -110,6 +111,41 @@ def test_plugin_that_raises_is_reported_and_called_again_after_a_minute(monkeypa
     monkeypatch.setattr(Opening, "is_broken", False)
     harness.advance(40)
     assert harness.assignments == {"a": "n"}
+
+
+@pytest.mark.parametrize(
+    ("method", "result"),
+    [
+        ("advance_to", None),
+        ("advance_to", TimeUpdate(evicted=("a",))),  # type: ignore[arg-type]
+        ("next_time", "soon"),
+        ("next_time", float("nan")),
+    ],
+)
+def test_plugin_that_returns_a_wrong_value_is_reported_and_called_again(
+    monkeypatch: pytest.MonkeyPatch, method: str, result: object
+) -> None:
+    monkeypatch.setattr(Opening, method, lambda *_: result)
+    failures = Failures()
+    harness = Harness(CONFIG, instrument=failures)
+    harness.add(node("n"), pod("a"))
+    harness.advance(150)
+    assert failures.failed == [("Opening", "AdvanceTo")] * 3
+
+
+def test_plugin_with_a_next_time_in_the_past_does_not_keep_pods_from_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Opening, "next_time", lambda _: START)
+    harness = Harness(CONFIG)
+    harness.add(node("n"), pod("a"))
+    harness.advance(101)
+    assert harness.assignments == {"a": "n"}
+
+
+def test_pods_of_other_profiles_are_not_evicted() -> None:
+    harness = Harness(CONFIG + "  - schedulerName: other\n")
+    harness.add(node("n"), pod("a"), pod("b").scheduler("other").on("n"))
+    harness.advance(300)
+    assert harness.evictions == [(START + 200, "default/a")]
 
 
 def test_new_plugin_of_a_reloaded_configuration_is_called_at_once() -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyscheduler.api.events import TIME, Action, ClusterEvent
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.api.timed import TimedPlugin, TimeUpdate
 from pyscheduler.core.commands import Command, EventType, Evict, Record
 from pyscheduler.core.context import Context
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
 
 ADVANCE_TO = "AdvanceTo"
 """Name passed to `Instrument.plugin_failed`."""
 _RETRY = 60.0
-"""Seconds until a plugin is called again that has raised."""
+"""Seconds until a plugin is called again that has failed."""
+_MIN_INTERVAL = 0.1
+"""Minimum number of seconds between two calls of a plugin, so that none keeps the scheduler from its work."""
 _ELAPSED = ClusterEvent(TIME, Action.UPDATE_OTHER, label="TimeElapsed")
 
 
@@ -26,14 +30,21 @@ class Timers:
 
     def __init__(self) -> None:
         self._plugins: dict[int, TimedPlugin] = {}
+        self._schedulers: dict[int, set[str]] = {}
+        """Scheduler names of the profiles of each plugin."""
         self._due: dict[int, float] = {}
         self.next = math.inf
         """Time of the next call; infinity if there is none."""
 
-    def use(self, plugins: Iterable[object]) -> None:
-        """Use the timed plugins of these; new ones are called before the next attempt."""
-        timed = {id(plugin): plugin for plugin in plugins if isinstance(plugin, TimedPlugin)}
-        self._plugins, self._due = timed, {key: self._due.get(key, 0.0) for key in timed}
+    def use(self, profiles: Mapping[str, Profile]) -> None:
+        """Use the timed plugins of these profiles by scheduler name; new ones are called before the next attempt."""
+        due, self._plugins, self._schedulers = self._due, {}, {}
+        for scheduler, profile in profiles.items():
+            for plugin in profile.plugins:
+                if isinstance(plugin, TimedPlugin):
+                    self._plugins[id(plugin)] = plugin
+                    self._schedulers.setdefault(id(plugin), set()).add(scheduler)
+        self._due = {key: due.get(key, 0.0) for key in self._plugins}
         self.next = min(self._due.values(), default=math.inf)
 
     def run(self, context: Context, now: float) -> list[Command]:
@@ -46,7 +57,7 @@ class Timers:
             update = self._call(context, key, now)
             has_changed |= update.has_changed
             for pod, message in update.evicted:
-                if context.is_responsible_for(pod):
+                if pod.scheduler_name in self._schedulers[key]:
                     evicted.setdefault(pod.uid, (pod, message))
         self.next = min(self._due.values(), default=math.inf)
         if has_changed:
@@ -60,10 +71,24 @@ class Timers:
         plugin, epoch = self._plugins[key], context.settings.epoch
         self._due[key] = now + _RETRY
         try:
-            update = call_guarded(plugin.name, ADVANCE_TO, plugin.advance_to, now + epoch)
-            at = call_guarded(plugin.name, ADVANCE_TO, plugin.next_time)
+            update, at = call_guarded(plugin.name, ADVANCE_TO, _advance, plugin, now + epoch)
         except PluginFailed as failed:
             report_plugin_failure(context, failed)
             return TimeUpdate()
-        self._due[key] = math.inf if at is None else at - epoch
+        self._due[key] = math.inf if at is None else max(at - epoch, now + _MIN_INTERVAL)
         return update
+
+
+def _advance(plugin: TimedPlugin, now: float) -> tuple[TimeUpdate, float | None]:
+    """Return the update of a plugin and the time of its next call. InvalidReturnValue if either is not valid."""
+    update: object = plugin.advance_to(now)
+    if not isinstance(update, TimeUpdate):
+        raise InvalidReturnValue(plugin.advance_to, update, "TimeUpdate")
+    evicted: Iterable[object] = update.evicted
+    for each in evicted:
+        if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], Pod) and isinstance(each[1], str)):
+            raise InvalidReturnValue(plugin.advance_to, each, "pairs of a Pod and a message in `evicted`")
+    at: object = plugin.next_time()
+    if at is not None and (not isinstance(at, int | float) or math.isnan(at)):
+        raise InvalidReturnValue(plugin.next_time, at, "a time in seconds, or None")
+    return update, at
