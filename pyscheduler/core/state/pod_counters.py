@@ -121,7 +121,7 @@ class RowCounter(PodCounter[int]):
         """Last changes as (row, amount)."""
         self._base = 0
         """Number of changes that were dropped."""
-        self._sums: dict[int, _SumsByDomain] = {}
+        self._sums: dict[int, SumsByDomain] = {}
 
     @property
     def bytes(self) -> int:
@@ -169,7 +169,7 @@ class RowCounter(PodCounter[int]):
             self._sums = {key: each for key, each in self._sums.items() if len(each.domains.ids) == n}
             while len(self._sums) >= _MAX_SUMS:
                 del self._sums[next(iter(self._sums))]
-            sums = self._sums[id(domains)] = _SumsByDomain(self, domains)
+            sums = self._sums[id(domains)] = SumsByDomain(self, domains)
         return sums
 
     def _evaluate(self, sets: Sequence[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:
@@ -202,7 +202,7 @@ class RowCounter(PodCounter[int]):
         self._changes.clear()
 
 
-class _SumsByDomain:
+class SumsByDomain:
     """Sums of a row counter by domain. The reference to `domains` keeps its `id`, the cache key, unique."""
 
     __slots__ = ("_counter", "_mark", "_numbers", "_total", "domains")
