@@ -172,7 +172,8 @@ def _creation(stateful_set: Json, ordinal: int, rollout: _Rollout) -> list[Actio
         **({"volumes": volumes + others} if volumes or others else {}),
     }
     made: list[Action] = [Create(CLAIMS, claim, ignore_already_exists=True) for _, claim in claims]
-    return [*made, Create(PODS, pod, event_object=stateful_set, ignore_already_exists=True)]
+    own = Create(PODS, pod, event_object=stateful_set, ignore_already_exists=True, failure_object=stateful_set)
+    return [*made, own]
 
 
 def _claims(stateful_set: Json, ordinal: int) -> Iterator[tuple[str, Json]]:
