@@ -11,6 +11,7 @@ from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch
 from pyscheduler.embedded.workloads.recorder import EventRecorder
 from pyscheduler.kube.errors import is_conflict, is_not_found
 from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import PODS
 
 MAX_CONCURRENT_WRITES = 16
 """Concurrent creations and deletions."""
@@ -56,9 +57,8 @@ class PlanWrites:
         for start in range(0, len(changes), MAX_CONCURRENT_WRITES):
             group = changes[start : start + MAX_CONCURRENT_WRITES]
             if self._rejection is not None:
-                kept = [action for action in group if isinstance(action, Delete)]
-                self.missing += len(group) - len(kept)
-                group = kept
+                self.missing += sum(isinstance(action, Create) for action in group)
+                group = [action for action in group if isinstance(action, Delete)]
             await asyncio.gather(*(self._change(action) for action in group))
             if self._error is not None:
                 return
@@ -79,15 +79,24 @@ class PlanWrites:
         return self._rejection
 
     async def _change(self, action: Create | Delete) -> None:
-        try:
-            await (self._create(action) if isinstance(action, Create) else self._delete(action))
-        except ApiError as error:
-            self._failed(action, error)
+        if isinstance(action, Delete):
+            try:
+                await self._delete(action)
+            except ApiError as error:
+                self._error = self._error or error
+            return
+        for each in (*action.before, action):
+            try:
+                await self._create(each)
+            except ApiError as error:
+                self._reject(action, each, error)
+                return
 
-    def _failed(self, action: Create | Delete, error: ApiError) -> None:
-        if isinstance(action, Create) and self._rejection is None and self._error is None:
-            self._records += _failure_records(action.failure_object or action.event_object, action.obj, error)
-        if isinstance(action, Create) and action.failure_object is not None:
+    def _reject(self, action: Create, rejected: Create, error: ApiError) -> None:
+        """Store the error of a creation, or of one before it."""
+        if self._rejection is None and self._error is None:
+            self._records += _failure_records(action, rejected, error)
+        if action.failure_object is not None:
             self._rejection = self._rejection or error
             self.missing += 1
         else:
@@ -108,15 +117,19 @@ class PlanWrites:
                 self._deleted(action)
 
 
-def _failure_records(owner: Json | None, obj: Json, error: ApiError) -> list[RecordAction]:
+def _failure_records(action: Create, rejected: Create, error: ApiError) -> list[RecordAction]:
+    owner = action.failure_object or action.event_object
     if owner is None:
         return []
     text = f"Error creating: {error}"
     if owner.get("kind") == "CronJob":
         text = f"Error creating job: {error}"
     if owner.get("kind") == "StatefulSet":
-        name = owner["metadata"]["name"]
-        text = f"Create Pod {obj['metadata']['name']} in StatefulSet {name} failed error: {error}"
+        name, rejected_name = owner["metadata"]["name"], rejected.obj["metadata"]["name"]
+        claim = "" if rejected.resource == PODS else f"Claim {rejected_name} for "
+        text = (
+            f"Create {claim}Pod {name}-{rejected_name.rpartition('-')[2]} in StatefulSet {name} failed error: {error}"
+        )
     return [RecordAction(owner, "FailedCreate", text, "Warning")]
 
 

@@ -11,7 +11,7 @@ from pyscheduler.kube.paths import PODS
 
 
 class RecordingClient(ObjectClient):
-    """Records each write and sends nothing; the verbs in `rejected` fail with 409.
+    """Records each write and sends nothing; the verbs in `rejected` fail with 409, verbs with a kind with 403.
 
     `created` and `deleted` hold the pods and Jobs that were written. With `quota` creations beyond that number of pods
     fail with 403.
@@ -27,6 +27,8 @@ class RecordingClient(ObjectClient):
         self._rejected = rejected
 
     def _record(self, verb: str, kind: ResourceKind, body: Mapping[str, Any]) -> None:
+        if f"{verb} {kind.plural}" in self._rejected:
+            raise ApiError(403, "Forbidden", verb)
         if verb in self._rejected:
             raise ApiError(409, "Conflict", verb)
         self.lines.append(f"{verb} {kind.plural}")

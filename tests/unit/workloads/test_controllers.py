@@ -126,23 +126,45 @@ async def test_job_beyond_a_quota_counts_its_pods() -> None:
     assert failures(fixture.client) == [("Job", "Warning", "Error creating: exceeded quota: q")]
 
 
+class StatefulSetFixture:
+    """A StatefulSet of two pods with a claim each, and its controller."""
+
+    def __init__(self, client: RecordingClient) -> None:
+        self.item = QueueItem(STATEFULSETS.kind, ("default", "s"))
+        self.pods = Informer(Watched(PODS), Json)
+        self.main = {each.kind: Informer(Watched(each), Json) for each in (STATEFULSETS, REVISIONS, CLAIMS)}
+        self.workloads = WorkloadControllers(client, VirtualClock(wall=0.0), self.pods, self.main, 10.0)
+        template = {"metadata": {"name": "data"}, "spec": {}}
+        spec: Json = {"replicas": 2, "volumeClaimTemplates": [template], "podManagementPolicy": "Parallel"}
+        self.main[STATEFULSETS.kind].handle(Upsert(workload("StatefulSet", "s", **spec)))
+
+    async def reconcile(self) -> None:
+        await self.workloads.reconcile(self.item)
+        self.workloads.queue.close()
+
+
+async def test_stateful_set_creates_no_pod_without_its_claim() -> None:
+    client = RecordingClient("create persistentvolumeclaims")
+    with pytest.raises(ApiError):
+        await StatefulSetFixture(client).reconcile()
+    assert [each["kind"] for each in client.created] == ["ControllerRevision"]
+    assert client.bodies_of("patch", "statefulsets")[-1]["status"]["replicas"] == 0
+    text = "Create Claim data-s-0 for Pod s-0 in StatefulSet s failed error: create"
+    assert failures(client) == [("StatefulSet", "Warning", text)]
+
+
 async def test_stateful_set_continues_once_its_claims_are_observed() -> None:
-    client, clock, pods = RecordingClient(), VirtualClock(wall=0.0), Informer(Watched(PODS), Json)
-    main = {each.kind: Informer(Watched(each), Json) for each in (STATEFULSETS, REVISIONS, CLAIMS)}
-    workloads = WorkloadControllers(client, clock, pods, main, 10.0)
-    item = QueueItem(STATEFULSETS.kind, ("default", "s"))
-    template = {"metadata": {"name": "data"}, "spec": {}}
-    owner = workload("StatefulSet", "s", replicas=2, volumeClaimTemplates=[template], podManagementPolicy="Parallel")
-    main[STATEFULSETS.kind].handle(Upsert(owner))
-    await workloads.reconcile(item)
+    client = RecordingClient()
+    fixture = StatefulSetFixture(client)
+    await fixture.reconcile()
     made = list(client.created)
     assert sorted(each["kind"] for each in made) == [
         *["ControllerRevision", "PersistentVolumeClaim", "PersistentVolumeClaim", "Pod", "Pod"]
     ]
     for each in made:
-        main.get(each["kind"], pods).handle(Upsert(each))
-    assert workloads._expected.is_satisfied(item, 0.0)
-    workloads.queue.close()
+        fixture.main.get(each["kind"], fixture.pods).handle(Upsert(each))
+    assert fixture.workloads._expected.is_satisfied(fixture.item, 0.0)
+    fixture.workloads.queue.close()
 
 
 JOB_ITEM = QueueItem(JOB, ("default", "j"))
