@@ -120,8 +120,10 @@ def _bind(claim: Json, volume: Json) -> list[Action]:
         "capacity": volume["spec"].get("capacity"),
     }
     identity = {"uid": uid_of(claim)}
+    # Another claim may have been bound to it since: then the API server rejects the patch, and the claim is retried.
+    read = {"resourceVersion": volume["metadata"].get("resourceVersion", "")}
     return [
-        Patch(VOLUMES, key_of(volume), {"spec": {"claimRef": reference}}),
+        Patch(VOLUMES, key_of(volume), {"metadata": read, "spec": {"claimRef": reference}}),
         Patch(VOLUMES, key_of(volume), {"status": {"phase": "Bound"}}, "status"),
         Patch(
             CLAIMS,

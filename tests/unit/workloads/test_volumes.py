@@ -24,7 +24,7 @@ def claim(*, phase: str = "Pending", annotations: Json | None = None, size: str 
 
 def volume(name: str = "v", size: str = "1Gi", *, phase: str = "Available", **spec: Any) -> Json:
     whole = {"capacity": {"storage": size}, "accessModes": MODES, "volumeMode": "Filesystem", **spec}
-    return {"metadata": {"name": name, "uid": name}, "spec": whole, "status": {"phase": phase}}
+    return {"metadata": {"name": name, "uid": name, "resourceVersion": "7"}, "spec": whole, "status": {"phase": phase}}
 
 
 def storage_class(name: str = "gold", mode: str = "Immediate", **more: Any) -> Json:
@@ -85,6 +85,7 @@ def test_binding_writes_both_objects() -> None:
         (CLAIMS, "status"),
     ]
     assert actions[0].patch["spec"]["claimRef"]["uid"] == "u"
+    assert actions[0].patch["metadata"] == {"resourceVersion": "7"}, "rejected if another claim has the volume"
     assert actions[3].patch["status"] == {"phase": "Bound", "accessModes": MODES, "capacity": {"storage": "1Gi"}}
 
 
