@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from pyscheduler.api import ApiError
 from pyscheduler.clock import Clock
+from pyscheduler.embedded.event_names import event_name
 from pyscheduler.embedded.objects import Json, timestamp
 from pyscheduler.embedded.workloads.actions import RecordAction
 from pyscheduler.embedded.workloads.objects import key_of, uid_of
@@ -101,7 +102,7 @@ def _event(record: RecordAction, now: str) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{meta['name']}.{uuid4().hex[:16]}", "namespace": meta["namespace"]},
+        "metadata": {"name": event_name(meta["name"], uuid4().hex[:16]), "namespace": meta["namespace"]},
         "involvedObject": {
             "apiVersion": _VERSIONS.get(kind, "v1"),
             "kind": kind,

@@ -93,5 +93,11 @@ async def test_many_similar_events_are_one_object_with_the_newest_message() -> N
     assert client.bodies[-1]["message"] == "(combined from similar events): no pod 19"
 
 
+async def test_event_about_an_object_with_a_long_name_has_a_valid_name() -> None:
+    client = RecordingClient()
+    await writes_of(client, RecordAction(workload("Job", "j" * 250), "Suspended", "Job suspended"))
+    assert len(client.bodies[-1]["metadata"]["name"]) < 250
+
+
 async def test_rejected_event_is_dropped() -> None:
     assert await writes_of(RecordingClient("create"), RecordAction(JOB, "Suspended", "Job suspended")) == []
