@@ -27,30 +27,36 @@ def default_limit_range(item: Json, _lookup: Lookup) -> None:
             limit |= {name: part for name, part in (("default", limits), ("defaultRequest", requests)) if part}
 
 
-def limit_pod(pod: Json, lookup: Lookup) -> None:
-    """Set the default requests and limits of a new pod. ApiStatusError 403 if it is outside of the limits."""
-    ranges = [version.object for version in lookup.scan("limitranges", pod["metadata"].get("namespace", ""))]
-    if not ranges:
-        return
-    limits = [limit for item in ranges for limit in dig(item, "spec", "limits") or ()]
+def set_pod_limits(pod: Json, lookup: Lookup) -> None:
+    """Set the default requests and limits of a new pod's containers."""
+    limits = [limit for limit in _limits(pod, lookup) if limit.get("type") == "Container"]
     notes: list[str] = []
-    for container in containers_of(pod["spec"]):
-        for limit in limits:
-            if limit.get("type") == "Container":
-                notes += _set_defaults(container, limit)
+    for field, word in (("containers", "container"), ("initContainers", "init container")):
+        for container in pod["spec"].get(field) or ():
+            for limit in limits:
+                notes += _set_defaults(container, limit, word)
     if notes:
         annotations = pod["metadata"].get("annotations") or {}
         pod["metadata"]["annotations"] = {**annotations, ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}"}
-    _reject("pods", pod, [problem for limit in limits for problem in _pod_problems(pod, limit)])
 
 
-def _set_defaults(container: Json, limit: Limits) -> Iterator[str]:
+def check_pod_limits(pod: Json, lookup: Lookup) -> None:
+    """Raise ApiStatusError 403 if a new pod is outside of the limits."""
+    _reject("pods", pod, [problem for limit in _limits(pod, lookup) for problem in _pod_problems(pod, limit)])
+
+
+def _limits(obj: Json, lookup: Lookup) -> list[Limits]:
+    ranges = lookup.scan("limitranges", obj["metadata"].get("namespace", ""))
+    return [limit for version in ranges for limit in dig(version.object, "spec", "limits") or ()]
+
+
+def _set_defaults(container: Json, limit: Limits, word: str) -> Iterator[str]:
     resources = container.setdefault("resources", {})
     for kind, field in (("requests", "defaultRequest"), ("limits", "default")):
         missing = {k: v for k, v in (limit.get(field) or {}).items() if k not in (resources.get(kind) or {})}
         if missing:
             resources[kind] = {**(resources.get(kind) or {}), **missing}
-            yield f"{', '.join(sorted(missing))} {kind[:-1]} for container {container.get('name', '')}"
+            yield f"{', '.join(sorted(missing))} {kind[:-1]} for {word} {container.get('name', '')}"
 
 
 def _pod_problems(pod: Json, limit: Limits) -> Iterator[str]:
@@ -76,10 +82,9 @@ def limit_claim(claim: Json, lookup: Lookup) -> None:
     """Raise ApiStatusError 403 if the request of a new claim is outside of the limits."""
     requests = {name: nano(text) for name, text in (dig(claim, "spec", "resources", "requests") or {}).items()}
     problems: list[str] = []
-    for version in lookup.scan("limitranges", claim["metadata"].get("namespace", "")):
-        for limit in dig(version.object, "spec", "limits") or ():
-            if limit.get("type") == "PersistentVolumeClaim":
-                problems += [*_minimum_problems(limit, requests, {}), *_maximum_problems(limit, requests)]
+    for limit in _limits(claim, lookup):
+        if limit.get("type") == "PersistentVolumeClaim":
+            problems += [*_minimum_problems(limit, requests, {}), *_maximum_problems(limit, requests)]
     _reject("persistentvolumeclaims", claim, problems)
 
 

@@ -91,13 +91,13 @@ def container_total(spec: Json, kind: str) -> Amounts:
     return {name: max(total.get(name, 0), peak.get(name, 0)) for name in total.keys() | peak.keys()}
 
 
-def pod_level(spec: Json, kind: str) -> Amounts:
+def pod_level(spec: Mapping[str, Any], kind: str) -> Amounts:
     """Return the pod-level requests or limits (KEP-2837), which replace those of the containers."""
     stated = _amounts(spec, kind).items()
     return {name: amount for name, amount in stated if name in _POD_LEVEL or name.startswith(_HUGE_PAGES)}
 
 
-def _amounts(owner: Json, kind: str) -> Amounts:
+def _amounts(owner: Mapping[str, Any], kind: str) -> Amounts:
     return {name: nano(text) for name, text in (dig(owner, "resources", kind) or {}).items()}
 
 

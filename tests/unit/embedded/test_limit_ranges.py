@@ -38,6 +38,15 @@ def test_defaults_are_set_and_noted(cluster: Cluster) -> None:
     }
 
 
+def test_defaults_of_init_containers_are_noted_as_such(cluster: Cluster) -> None:
+    cluster.create("limitranges", limits(default={"cpu": "1"}, defaultRequest={"cpu": "1"}))
+    containers = [{"name": "i", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
+    made = cluster.create("pods", pod("a", initContainers=containers))
+    assert made["metadata"]["annotations"]["kubernetes.io/limit-ranger"] == (
+        "LimitRanger plugin set: cpu request for container c; cpu limit for container c; cpu limit for init container i"
+    )
+
+
 def test_maximum_is_the_default_limit_and_request(cluster: Cluster) -> None:
     stored = cluster.create("limitranges", limits(max={"cpu": "2"}))["spec"]["limits"][0]
     assert (stored["default"], stored["defaultRequest"]) == ({"cpu": "2"}, {"cpu": "2"})
