@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyscheduler.embedded.admission.cluster import SYSTEM_PRIORITIES
-from pyscheduler.embedded.admission.services import API_SERVER_IP
+from pyscheduler.embedded.admission.service_allocations import API_SERVER_IP
 from pyscheduler.embedded.objects import Json
 
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pyscheduler.embedded.objects import Json, Key
 from pyscheduler.embedded.status import Cause
+from pyscheduler.embedded.store_index import Index
 
 if TYPE_CHECKING:
     from pyscheduler.embedded.history import Version
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 BASE_FIELDS = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
+
+
+IndexT = TypeVar("IndexT", bound=Index)
 
 
 class Lookup(Protocol):
@@ -29,6 +33,9 @@ class Lookup(Protocol):
 
     def scan(self, bucket: str, namespace: str = "") -> Iterator[Version]:
         """Yield the current versions of all objects of one namespace, or of all namespaces."""
+
+    def index(self, kind: type[IndexT]) -> IndexT:
+        """Return the index of a class, which follows every change of its bucket."""
 
 
 Admit = Callable[[Json, Lookup], None]

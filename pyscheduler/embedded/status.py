@@ -128,6 +128,11 @@ def forbidden(plural: str, group: str, name: str, why: str) -> ApiStatusError:
     return ApiStatusError(403, "Forbidden", message, _details(name, group, plural))
 
 
+def internal_error(why: str) -> ApiStatusError:
+    """Return 500: the server cannot do what the request needs."""
+    return ApiStatusError(500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]})
+
+
 def expired(message: str) -> ApiStatusError:
     """Return 410: the history that the request needs has been compacted; the client must relist."""
     return ApiStatusError(410, "Expired", message)

@@ -10,12 +10,17 @@ resourceVersion into it) and does not change it afterwards; parts may be shared 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar
 
 from sortedcontainers import SortedDict
 
 from pyscheduler.embedded.history import ADDED, DELETED, MODIFIED, Event, History, Version
 from pyscheduler.embedded.objects import Json, Key
 from pyscheduler.embedded.status import too_large_revision
+from pyscheduler.embedded.store_index import Index
+
+IndexT = TypeVar("IndexT", bound=Index)
 
 Subscriber = Callable[[Event], None]
 Reactor = Callable[[str, Event], None]
@@ -41,6 +46,7 @@ class Store:
         self.reactors: list[Reactor] = []
         self._history = history
         self._buckets: dict[str, Bucket] = {}
+        self._indexes: dict[type[Index], Index] = {}
 
     def bucket(self, name: str) -> Bucket:
         """Return the bucket `name`, created on first use."""
@@ -112,6 +118,17 @@ class Store:
                 then[key] = version
         return (version for _, version in sorted(then.items()) if version is not None)
 
+    def index(self, kind: type[IndexT]) -> IndexT:
+        """Return the index of a class; it is filled on first use and then follows every change of its bucket."""
+        found = self._indexes.get(kind)
+        if isinstance(found, kind):
+            return found
+        index = self._indexes[kind] = kind()
+        for version in self.scan(kind.bucket):
+            index.change(None, version.object)
+        self.subscribe(kind.bucket, partial(_update_index, index))
+        return index
+
     def subscribe(self, bucket: str, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` with each new event of `bucket`; the returned function unsubscribes."""
         subscribers = self.bucket(bucket).subscribers
@@ -122,3 +139,8 @@ class Store:
         """Drop history up to `revision` (all of it by default), as etcd's compaction does."""
         for bucket in self._buckets.values():
             bucket.history.compact(self.revision if revision is None else revision)
+
+
+def _update_index(index: Index, event: Event) -> None:
+    before = event.previous.object if event.previous is not None else None
+    index.change(before, None if event.kind == DELETED else event.version.object)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from pyscheduler.embedded.api import Api
+from pyscheduler.embedded.event_names import event_name
 from pyscheduler.embedded.history import ADDED, Event
 from pyscheduler.embedded.objects import Json, micro_timestamp
+from pyscheduler.embedded.status import ApiStatusError
 
 REASON: Final = "NoController"
 COMPONENT: Final = "pyscheduler-embedded"
@@ -63,7 +66,7 @@ class UncontrolledKinds:
 
     def _record(self, obj: Json, text: str) -> None:
         namespace = obj["metadata"].get("namespace", "default")
-        if self._api.state.store.get("namespaces", ("", namespace)) is not None:
+        with suppress(ApiStatusError):  # of a quota, or without the namespace: an Event is information, not state
             self._api.create(self._api.resource("events"), namespace, _event(obj, namespace, text, self._api))
 
 
@@ -73,7 +76,7 @@ def _event(obj: Json, namespace: str, text: str, api: Api) -> Json:
     involved |= {"namespace": meta["namespace"]} if meta.get("namespace") else {}
     suffix = format(int(api.state.now() * 1e9), "x")
     return {
-        "metadata": {"name": f"{meta['name']}.{suffix}", "namespace": namespace},
+        "metadata": {"name": event_name(meta["name"], suffix), "namespace": namespace},
         "involvedObject": involved,
         "reason": REASON,
         "message": f"The object is stored, but {text}.",

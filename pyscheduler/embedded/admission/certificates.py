@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Lookup, Rules
@@ -36,7 +35,7 @@ def check_request(item: Json) -> list[Cause]:
 def _is_pem(text: str | None) -> bool:
     try:
         return base64.b64decode(text or "").strip().startswith(_PEM_HEADER)
-    except binascii.Error:
+    except ValueError:  # not base64, or not even ASCII
         return False
 
 

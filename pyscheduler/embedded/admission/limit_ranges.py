@@ -7,7 +7,7 @@ from typing import Any
 
 from pyscheduler.embedded.admission.quantities import canonicalize_quantities
 from pyscheduler.embedded.objects import Json, containers_of, dig
-from pyscheduler.embedded.quota.usage import nano, quantity_text, used_by
+from pyscheduler.embedded.quota.usage import Amounts, container_total, nano, pod_level, quantity_text
 from pyscheduler.embedded.resources import Lookup, Rules
 from pyscheduler.embedded.status import forbidden
 
@@ -27,30 +27,36 @@ def default_limit_range(item: Json, _lookup: Lookup) -> None:
             limit |= {name: part for name, part in (("default", limits), ("defaultRequest", requests)) if part}
 
 
-def limit_pod(pod: Json, lookup: Lookup) -> None:
-    """Set the default requests and limits of a new pod. ApiStatusError 403 if it is outside of the limits."""
-    ranges = [version.object for version in lookup.scan("limitranges", pod["metadata"].get("namespace", ""))]
-    if not ranges:
-        return
-    limits = [limit for item in ranges for limit in dig(item, "spec", "limits") or ()]
+def set_pod_limits(pod: Json, lookup: Lookup) -> None:
+    """Set the default requests and limits of a new pod's containers."""
+    limits = [limit for limit in _limits(pod, lookup) if limit.get("type") == "Container"]
     notes: list[str] = []
-    for container in containers_of(pod["spec"]):
-        for limit in limits:
-            if limit.get("type") == "Container":
-                notes += _set_defaults(container, limit)
+    for field, word in (("containers", "container"), ("initContainers", "init container")):
+        for container in pod["spec"].get(field) or ():
+            for limit in limits:
+                notes += _set_defaults(container, limit, word)
     if notes:
         annotations = pod["metadata"].get("annotations") or {}
         pod["metadata"]["annotations"] = {**annotations, ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}"}
-    _reject("pods", pod, [problem for limit in limits for problem in _pod_problems(pod, limit)])
 
 
-def _set_defaults(container: Json, limit: Limits) -> Iterator[str]:
+def check_pod_limits(pod: Json, lookup: Lookup) -> None:
+    """Raise ApiStatusError 403 if a new pod is outside of the limits."""
+    _reject("pods", pod, [problem for limit in _limits(pod, lookup) for problem in _pod_problems(pod, limit)])
+
+
+def _limits(obj: Json, lookup: Lookup) -> list[Limits]:
+    ranges = lookup.scan("limitranges", obj["metadata"].get("namespace", ""))
+    return [limit for version in ranges for limit in dig(version.object, "spec", "limits") or ()]
+
+
+def _set_defaults(container: Json, limit: Limits, word: str) -> Iterator[str]:
     resources = container.setdefault("resources", {})
     for kind, field in (("requests", "defaultRequest"), ("limits", "default")):
         missing = {k: v for k, v in (limit.get(field) or {}).items() if k not in (resources.get(kind) or {})}
         if missing:
             resources[kind] = {**(resources.get(kind) or {}), **missing}
-            yield f"{', '.join(sorted(missing))} {kind[:-1]} for container {container.get('name', '')}"
+            yield f"{', '.join(sorted(missing))} {kind[:-1]} for {word} {container.get('name', '')}"
 
 
 def _pod_problems(pod: Json, limit: Limits) -> Iterator[str]:
@@ -62,22 +68,23 @@ def _pod_problems(pod: Json, limit: Limits) -> Iterator[str]:
             limits = {name: nano(text) for name, text in (resources.get("limits") or {}).items()}
             yield from _problems(limit, requests, limits)
     elif kind == "Pod":
-        used = used_by("pods", pod)
-        amounts = (
-            {name.partition(".")[2]: amount for name, amount in used.items() if name.startswith(prefix)}
-            for prefix in ("requests.", "limits.")
-        )
-        yield from _problems(limit, *amounts)
+        requests, limits = (_pod_total(pod["spec"], name) for name in ("requests", "limits"))
+        yield from _problems(limit, requests, limits)
+
+
+def _pod_total(spec: Json, kind: str) -> Amounts:
+    """Return the `requests` or `limits` of a pod without overhead; of its own, only cpu and memory count here."""
+    own = {name: amount for name, amount in pod_level(spec, kind).items() if name in ("cpu", "memory")}
+    return container_total(spec, kind) | own
 
 
 def limit_claim(claim: Json, lookup: Lookup) -> None:
     """Raise ApiStatusError 403 if the request of a new claim is outside of the limits."""
     requests = {name: nano(text) for name, text in (dig(claim, "spec", "resources", "requests") or {}).items()}
     problems: list[str] = []
-    for version in lookup.scan("limitranges", claim["metadata"].get("namespace", "")):
-        for limit in dig(version.object, "spec", "limits") or ():
-            if limit.get("type") == "PersistentVolumeClaim":
-                problems += _problems(limit, requests, requests)
+    for limit in _limits(claim, lookup):
+        if limit.get("type") == "PersistentVolumeClaim":
+            problems += [*_minimum_problems(limit, requests, {}), *_maximum_problems(limit, requests)]
     _reject("persistentvolumeclaims", claim, problems)
 
 
@@ -87,26 +94,43 @@ def _reject(plural: str, obj: Json, problems: list[str]) -> None:
         raise forbidden(plural, "", obj["metadata"].get("name", ""), text)
 
 
-def _problems(limit: Limits, requests: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[str]:
+def _problems(limit: Limits, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    yield from _minimum_problems(limit, requests, limits)
+    yield from _maximum_problems(limit, requests, limits)
     kind = limit.get("type", "")
-    for name, text in sorted((limit.get("min") or {}).items()):
-        rule = f"minimum {name} usage per {kind} is {text}"
-        if name not in requests:
-            yield f"{rule}. No request is specified"
-        elif requests[name] < nano(text):
-            yield f"{rule}, but request is {quantity_text(name, requests[name])}"
-    for name, text in sorted((limit.get("max") or {}).items()):
-        rule = f"maximum {name} usage per {kind} is {text}"
-        if name not in limits:
-            yield f"{rule}. No limit is specified"
-        elif max(limits[name], requests.get(name, 0)) > nano(text):
-            yield f"{rule}, but limit is {quantity_text(name, limits[name])}"
     for name, text in sorted((limit.get("maxLimitRequestRatio") or {}).items()):
         rule = f"{name} max limit to request ratio per {kind} is {text}"
-        if not requests.get(name) or not limits.get(name):
+        if not requests.get(name):
             yield f"{rule}, but no request is specified or request is 0"
+        elif not limits.get(name):
+            yield f"{rule}, but no limit is specified or limit is 0"
         elif limits[name] * nano("1") > nano(text) * requests[name]:
             yield f"{rule}, but provided ratio is {limits[name] / requests[name]:f}"
+
+
+def _minimum_problems(limit: Limits, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    for name, text in sorted((limit.get("min") or {}).items()):
+        rule, least = f"minimum {name} usage per {limit.get('type', '')} is {text}", nano(text)
+        if name not in requests:
+            yield f"{rule}.  No request is specified"
+        elif requests[name] < least:
+            yield f"{rule}, but request is {quantity_text(name, requests[name])}"
+        elif limits.get(name, least) < least:
+            yield f"{rule}, but limit is {quantity_text(name, limits[name])}"
+
+
+def _maximum_problems(limit: Limits, requests: Amounts, limits: Amounts | None = None) -> Iterator[str]:
+    """Compare limits, then requests with the maximum; without `limits`, as for claims, only requests."""
+    for name, text in sorted((limit.get("max") or {}).items()):
+        rule, most = f"maximum {name} usage per {limit.get('type', '')} is {text}", nano(text)
+        if limits is None and name not in requests:
+            yield f"{rule}.  No request is specified"
+        elif limits is not None and name not in limits:
+            yield f"{rule}.  No limit is specified"
+        elif limits is not None and limits[name] > most:
+            yield f"{rule}, but limit is {quantity_text(name, limits[name])}"
+        elif requests.get(name, 0) > most:
+            yield f"{rule}, but request is {quantity_text(name, requests[name])}"
 
 
 LIMIT_RANGE = Rules(default_limit_range)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyscheduler.embedded.admission.limit_ranges import limit_pod
+from pyscheduler.embedded.admission.limit_ranges import check_pod_limits, set_pod_limits
+from pyscheduler.embedded.admission.pod_resources import default_pod_requests, qos_class
 from pyscheduler.embedded.admission.podspec import check_pod_spec, default_pod_spec
-from pyscheduler.embedded.objects import Json, containers_of
+from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Lookup, Rules
 from pyscheduler.embedded.status import Cause, forbidden, forbidden_value
 
@@ -32,8 +33,10 @@ def default_pod(pod: Json, _lookup: Lookup) -> None:
 
 def admit_pod(pod: Json, lookup: Lookup) -> None:
     """Admit a new pod: admission plugins of a real server and the pod strategy's PrepareForCreate."""
-    limit_pod(pod, lookup)
+    set_pod_limits(pod, lookup)
     spec = pod["spec"]
+    default_pod_requests(spec)
+    check_pod_limits(pod, lookup)
     spec["serviceAccountName"] = spec["serviceAccount"] = spec.get("serviceAccountName") or "default"
     _resolve_priority(pod, lookup)
     _add_tolerations(spec)
@@ -107,20 +110,6 @@ def _affinity_terms(affinity: Mapping[str, Any]) -> Iterator[Json]:
         yield from rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
         for weighted in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
             yield weighted.get("podAffinityTerm") or {}
-
-
-def qos_class(spec: Mapping[str, Any]) -> str:
-    """Return Guaranteed, Burstable or BestEffort (component-helpers/qos); only non-zero cpu and memory count."""
-    requests, limits, guaranteed = False, False, True
-    for container in containers_of(spec):
-        resources = container.get("resources") or {}
-        requested = {n: q for n, q in (resources.get("requests") or {}).items() if n in ("cpu", "memory") and q != "0"}
-        limited = {n: q for n, q in (resources.get("limits") or {}).items() if n in ("cpu", "memory") and q != "0"}
-        requests, limits = requests or bool(requested), limits or bool(limited)
-        guaranteed = guaranteed and len(limited) == 2 and requested == limited
-    if not requests and not limits:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
 
 
 def check_pod(pod: Json) -> list[Cause]:

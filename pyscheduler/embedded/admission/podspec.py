@@ -32,6 +32,8 @@ def default_pod_spec(spec: Json) -> None:
     for field in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(field) or ()):
             _default_container(container, host_network, f"{field}[{i}]")
+    if spec.get("resources"):
+        canonicalize_quantities(spec["resources"], "requests", "limits", at="resources")
     if "overhead" in spec:
         canonicalize_quantities(spec, "overhead")
     for volume in spec.get("volumes") or ():

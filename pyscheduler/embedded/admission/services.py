@@ -6,16 +6,21 @@ taken: the ranges are those of kubeadm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address
 
+from pyscheduler.embedded.admission.service_allocations import (
+    CLUSTER_IPS,
+    NODE_PORTS,
+    NumberAllocator,
+    ServiceAllocations,
+    address_of,
+    addresses_of,
+    ports_of,
+)
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Lookup, Rules
-from pyscheduler.embedded.status import Cause, invalid, invalid_value, required, unsupported
+from pyscheduler.embedded.status import Cause, duplicate, internal_error, invalid, invalid_value, required, unsupported
 
-CLUSTER_IPS = IPv4Network("10.96.0.0/12")
-NODE_PORTS = range(30000, 32768)
-API_SERVER_IP = str(CLUSTER_IPS[1])
 HEADLESS = "None"
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _WITH_NODE_PORTS = ("LoadBalancer", "NodePort")
@@ -39,58 +44,61 @@ def default_service(service: Json, _lookup: Lookup) -> None:
 
 
 def allocate(service: Json, lookup: Lookup) -> None:
-    """Give a new Service its cluster IP and node ports. ApiStatusError 422 if one that it names is not free."""
+    """Give a new Service its cluster IP and node ports. ApiStatusError 422 if one that it names is not free.
+
+    500 if a range is used up.
+    """
     if service["spec"]["type"] != "ExternalName":
-        _allocate(service, list(_specs(lookup)))
+        _allocate(service, None, lookup)
 
 
-def _allocate(service: Json, others: list[Json]) -> None:
-    spec = service["spec"]
-    _allocate_ip(service, {str(other.get("clusterIP", "")) for other in others})
-    if spec.get("type") in _WITH_NODE_PORTS and spec.get("allocateLoadBalancerNodePorts", True):
-        _allocate_ports(service, {port.get("nodePort") for other in others for port in other.get("ports") or ()})
+def _allocate(service: Json, old: Json | None, lookup: Lookup) -> None:
+    allocations = lookup.index(ServiceAllocations)
+    _allocate_ip(service, addresses_of(old) if old else set(), allocations.addresses)
+    if service["spec"].get("type") in _WITH_NODE_PORTS:
+        _allocate_ports(service, ports_of(old) if old else None, allocations.ports)
 
 
-def _specs(lookup: Lookup) -> Iterator[Json]:
-    for version in lookup.scan("services"):
-        yield version.object["spec"]
-
-
-def _allocate_ip(service: Json, used: set[str]) -> None:
-    spec = service["spec"]
+def _allocate_ip(service: Json, own: set[int], pool: NumberAllocator) -> None:
+    spec, name = service["spec"], service["metadata"]["name"]
     wanted = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
+    number = address_of(wanted)
     if not wanted:
-        wanted = next(str(each) for each in _free_addresses() if str(each) not in used)
-    elif wanted != HEADLESS and wanted in used:
-        why = f"failed to allocate IP {wanted}: provided IP is already allocated"
-        raise _rejected(service, invalid_value("spec.clusterIPs", [wanted], why))
-    elif wanted != HEADLESS and not _is_cluster_ip(wanted):
+        number = next(pool.free(), None)
+        if number is None:
+            raise internal_error(f'failed to allocate a serviceIP for Service "{name}": range is full')
+        wanted = str(IPv4Address(number))
+    elif wanted != HEADLESS and number is None:
         why = f"failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid range"
         raise _rejected(service, invalid_value("spec.clusterIPs", [wanted], f"{why}. The range is {CLUSTER_IPS}"))
+    elif number is not None and number in pool and number not in own:
+        why = f"failed to allocate IP {wanted}: provided IP is already allocated"
+        raise _rejected(service, invalid_value("spec.clusterIPs", [wanted], why))
     spec |= {"clusterIP": wanted, "clusterIPs": [wanted]}
     spec.setdefault("ipFamilies", ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
 
 
-def _free_addresses() -> Iterator[IPv4Address]:
-    addresses = CLUSTER_IPS.hosts()
-    next(addresses)  # that of the API server
-    return addresses
-
-
-def _is_cluster_ip(text: str) -> bool:
-    try:
-        return IPv4Address(text) in CLUSTER_IPS
-    except ValueError:
-        return False
-
-
-def _allocate_ports(service: Json, used: set[int | None]) -> None:
-    for index, port in enumerate(service["spec"].get("ports") or ()):
-        wanted = port.get("nodePort")
+def _allocate_ports(service: Json, before: set[int] | None, pool: NumberAllocator) -> None:
+    """Give node ports; a new Service has one for equal ports of two protocols. `before` are those of its old state."""
+    spec = service["spec"]
+    ports = spec.get("ports") or ()
+    automatic = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True)
+    own = before or set()
+    named = ports_of(service)
+    free = (number for number in pool.free() if number not in named)
+    by_port = (
+        {} if before is not None else {port.get("port"): port["nodePort"] for port in ports if port.get("nodePort")}
+    )
+    for index, port in enumerate(ports):
+        wanted = port.get("nodePort") or by_port.get(port.get("port"))
+        if not wanted and not automatic:
+            continue
         if not wanted:
-            port["nodePort"] = next(number for number in NODE_PORTS if number not in used)
-        elif wanted in used:
+            wanted = next(free, None)
+            if wanted is None:
+                raise internal_error("failed to allocate a nodePort: range is full")
+        elif wanted in pool and wanted not in own:
             cause = invalid_value(f"spec.ports[{index}].nodePort", wanted, "provided port is already allocated")
             raise _rejected(service, cause)
         elif wanted not in NODE_PORTS:
@@ -98,7 +106,9 @@ def _allocate_ports(service: Json, used: set[int | None]) -> None:
                 f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
             )
             raise _rejected(service, invalid_value(f"spec.ports[{index}].nodePort", wanted, why))
-        used.add(port["nodePort"])
+        port["nodePort"] = wanted
+        if before is None:
+            by_port[port.get("port")] = wanted
 
 
 def _rejected(service: Json, cause: Cause) -> Exception:
@@ -124,7 +134,7 @@ def keep_allocations(service: Json, old: Json, lookup: Lookup) -> None:
             port.pop("nodePort", None)
         elif given and not port.get("nodePort"):
             port["nodePort"] = given
-    _allocate(service, [other for other in _specs(lookup) if other is not before])
+    _allocate(service, old, lookup)
 
 
 def check_service(service: Json) -> list[Cause]:
@@ -138,7 +148,12 @@ def check_service(service: Json) -> list[Cause]:
     if not ports and spec.get("clusterIP") != HEADLESS:
         return [required("spec.ports")]
     causes = []
+    node_ports: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):
+        node_port = port.get("protocol", ""), port.get("nodePort") or 0
+        if node_port[1] and node_port in node_ports:
+            causes.append(duplicate(f"spec.ports[{index}].nodePort", node_port[1]))
+        node_ports.add(node_port)
         if len(ports) > 1 and not port.get("name"):
             causes.append(required(f"spec.ports[{index}].name"))
         if not 0 < port.get("port", 0) < 65536:

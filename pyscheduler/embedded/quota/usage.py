@@ -17,6 +17,9 @@ _COUNTED: Final = frozenset(
 )
 """Kinds of the core group with a resource of their own besides `count/...`."""
 _COMPUTE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_POD_LEVEL: Final = frozenset({"cpu", "memory"})
+_HUGE_PAGES: Final = "hugepages-"
+_BINARY: Final = ("memory", "storage", _HUGE_PAGES)
 _MUST_BE_SPECIFIED: Final = frozenset(
     {"cpu", "memory", *(f"{kind}.{name}" for kind in ("requests", "limits") for name in ("cpu", "memory"))}
 )
@@ -32,9 +35,9 @@ def nano(quantity: Any) -> int:
 
 
 def quantity_text(resource: str, amount: int) -> str:
-    """Format an amount as a canonical quantity; memory and storage with binary suffixes."""
+    """Format an amount as a canonical quantity; memory, storage and huge pages with binary suffixes."""
     whole, rest = divmod(amount, NANO)
-    if not rest and whole % 1024 == 0 and ("memory" in resource or "storage" in resource):
+    if not rest and whole % 1024 == 0 and any(each in resource for each in _BINARY):
         return canonical(f"{whole // 1024}Ki")
     return canonical(f"{amount}n" if rest else str(whole))
 
@@ -59,16 +62,24 @@ def _pod_amounts(spec: Json) -> Amounts:
         for name, amount in _pod_total(spec, kind).items():
             if name in _COMPUTE or kind == "requests":
                 amounts[f"{kind}.{name}"] = amount
-            if name in _COMPUTE and kind == "requests":
+            if kind == "requests" and (name in _COMPUTE or name.startswith(_HUGE_PAGES)):
                 amounts[name] = amount
     return amounts
 
 
 def _pod_total(spec: Json, kind: str) -> Amounts:
-    """Return the requests or limits of a pod: of all containers and sidecars, at least of each init container."""
+    """Return the `requests` or `limits` of a pod: of its containers or its own, with overhead."""
+    result = container_total(spec, kind) | pod_level(spec, kind)
+    overhead = {name: nano(text) for name, text in (spec.get("overhead") or {}).items()}
+    _add(result, overhead if kind == "requests" else {name: overhead[name] for name in overhead if result.get(name)})
+    return result
+
+
+def container_total(spec: Json, kind: str) -> Amounts:
+    """Return `requests` or `limits` of all containers and sidecars of a pod, at least of each init container."""
     total, peak = Amounts(), Amounts()
     for container in spec.get("initContainers") or ():
-        own = {name: nano(text) for name, text in (dig(container, "resources", kind) or {}).items()}
+        own = _amounts(container, kind)
         if container.get("restartPolicy") == "Always":
             _add(total, own)
             own = total
@@ -76,11 +87,18 @@ def _pod_total(spec: Json, kind: str) -> Amounts:
             own = {name: amount + total.get(name, 0) for name, amount in own.items()}
         peak |= {name: max(amount, peak.get(name, 0)) for name, amount in own.items()}
     for container in spec.get("containers") or ():
-        _add(total, {name: nano(text) for name, text in (dig(container, "resources", kind) or {}).items()})
-    result = {name: max(total.get(name, 0), peak.get(name, 0)) for name in total.keys() | peak.keys()}
-    overhead = {name: nano(text) for name, text in (spec.get("overhead") or {}).items()}
-    _add(result, overhead if kind == "requests" else {name: overhead[name] for name in overhead if name in result})
-    return result
+        _add(total, _amounts(container, kind))
+    return {name: max(total.get(name, 0), peak.get(name, 0)) for name in total.keys() | peak.keys()}
+
+
+def pod_level(spec: Mapping[str, Any], kind: str) -> Amounts:
+    """Return the pod-level requests or limits (KEP-2837), which replace those of the containers."""
+    stated = _amounts(spec, kind).items()
+    return {name: amount for name, amount in stated if name in _POD_LEVEL or name.startswith(_HUGE_PAGES)}
+
+
+def _amounts(owner: Mapping[str, Any], kind: str) -> Amounts:
+    return {name: nano(text) for name, text in (dig(owner, "resources", kind) or {}).items()}
 
 
 def _add(total: Amounts, amounts: Mapping[str, int]) -> None:
@@ -108,7 +126,12 @@ def _claim_amounts(spec: Json) -> Amounts:
 
 
 def unspecified(pod: Json, hard: Iterable[str]) -> str:
-    """Return the resources of `hard` that containers of a pod do not specify, as in rejections; "" if there is none."""
+    """Return the resources of `hard` that containers of a pod do not specify, as in rejections; "" if there is none.
+
+    With pod-level resources the containers need not specify any.
+    """
+    if any(pod_level(pod["spec"], kind) for kind in ("requests", "limits")):
+        return ""
     missing: dict[str, set[str]] = {}
     for name in _MUST_BE_SPECIFIED & set(hard):
         kind, _, resource = name.rpartition(".")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from typing import Any, Final
 
@@ -72,6 +71,6 @@ def _text(text: str, form: str) -> Value:
     elif form == "byte":
         try:
             converted = base64.b64decode(text, validate=True)
-        except binascii.Error:
+        except ValueError:  # not base64, or not even ASCII
             return text
     return text if isinstance(converted, CelError) else converted

@@ -18,6 +18,11 @@ class Create:
     """Object of the SuccessfulCreate Event; None for no Event."""
     ignore_already_exists: bool = False
     """True if an existing object of that name is not an error."""
+    failure_object: Json | None = None
+    """Object of the FailedCreate Event if the API server rejects it; then the plan is performed to its end, and only
+    further creations are omitted. None: a rejection aborts the plan."""
+    before: tuple[Create, ...] = ()
+    """Objects that are created first, one after another; if one is rejected, the rest and this one are omitted."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pyscheduler.embedded.client import Informer, WorkQueue
 from pyscheduler.embedded.objects import Json, Key, owners_of
 from pyscheduler.embedded.workloads import cron, daemonset, deployment, jobs, replicaset, statefulset
 from pyscheduler.embedded.workloads.actions import Delete, Patch, Plan
-from pyscheduler.embedded.workloads.apply_actions import apply_actions
+from pyscheduler.embedded.workloads.apply_actions import PlanWrites
 from pyscheduler.embedded.workloads.daemon_nodes import placement
 from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS, Expectations
 from pyscheduler.embedded.workloads.jobs.pods import is_tracked
@@ -81,7 +81,10 @@ class WorkloadControllers:
             informer.listeners.append(partial(self._on_main, kind))
 
     async def reconcile(self, item: QueueItem) -> None:
-        """Reconcile one object, unless the informers have not yet received this controller's last writes."""
+        """Reconcile one object, unless the informers have not yet received this controller's last writes.
+
+        Raises the ApiError of a pod that could not be created, last, so that the queue retries with backoff.
+        """
         now = self._clock.wall()
         obj = (self._pods if item.kind == POD else self._main[item.kind]).objects.get(item.key)
         if obj is None:
@@ -92,16 +95,18 @@ class WorkloadControllers:
             self.queue.add_at(item, now + EXPECTATIONS_TIMEOUT_SECONDS)
             return
         plan, failures = self._plan(item.kind, obj, now)
-        await apply_actions(
-            self._client,
-            plan.actions,
-            lambda obj: self._created(item, obj),
-            lambda deletion: self._deleted(item, deletion),
-            self._recorder,
+        writes = PlanWrites(
+            self._client, lambda obj: self._created(item, obj), lambda deletion: self._deleted(item, deletion)
         )
+        await writes.change(plan.actions)
+        if writes.missing and item.kind == JOB:
+            plan, failures = self._plan(item.kind, obj, now, writes.missing)
+        rejection = await writes.finish(plan.actions, self._recorder)
         self._remember(item, obj, plan, failures)
         if plan.requeue_at < math.inf:
             self.queue.add_at(item, plan.requeue_at)
+        if rejection is not None:
+            raise rejection
 
     def _up_to_date(self, item: QueueItem, obj: Json, now: float) -> bool:
         """Return True if the informers have received this controller's last writes."""
@@ -113,7 +118,8 @@ class WorkloadControllers:
         self._outdated.pop(item, None)
         return True
 
-    def _plan(self, kind: str, obj: Json, now: float) -> tuple[Plan, jobs.Failures | None]:
+    def _plan(self, kind: str, obj: Json, now: float, missing: int = 0) -> tuple[Plan, jobs.Failures | None]:
+        """Return the plan; the status of a Job does not count `missing` pods that could not be created."""
         if kind == POD:
             return Plan(release_orphan(obj, self._job_of(obj))), None
         if kind in (REPLICASET, REPLICATION_CONTROLLER):
@@ -122,7 +128,7 @@ class WorkloadControllers:
             return cron.reconcile(obj, self._owned[JOB].of(obj), now), None
         if kind == JOB:
             failures = self._failures.get(uid_of(obj), jobs.Failures())
-            return jobs.reconcile(obj, self._pods_of.of(obj), now, failures, self._job_backoff)
+            return jobs.reconcile(obj, self._pods_of.of(obj), now, failures, self._job_backoff, missing)
         if kind == STATEFULSET:
             claims = self._main[CLAIM].objects
             return statefulset.reconcile(obj, self._pods_of.of(obj), self._owned[REVISION].of(obj), claims, now), None

@@ -94,7 +94,7 @@ def _creation(daemon_set: Json, node: str, label: str, rules: DaemonNodes) -> Ac
     spec = pod["spec"]
     affinity = pinned_affinity(spec.get("affinity"), node)
     pod["spec"] = {**spec, "affinity": affinity, "tolerations": rules.tolerations}
-    return Create(PODS, pod, event_object=daemon_set)
+    return Create(PODS, pod, event_object=daemon_set, failure_object=daemon_set)
 
 
 def _roll(

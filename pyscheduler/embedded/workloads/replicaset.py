@@ -50,7 +50,7 @@ def reconcile(replica_set: Json, pods: list[Json], now: float) -> Plan:
 def _scale(replica_set: Json, active: list[Json]) -> list[Action]:
     missing = replicas_of(replica_set) - len(active)
     if missing >= 0:
-        return [Create(PODS, _pod(replica_set)) for _ in range(missing)]
+        return [Create(PODS, _pod(replica_set), failure_object=replica_set) for _ in range(missing)]
     return [Delete(PODS, key_of(pod), uid_of(pod)) for pod in deletion_order(active)[:-missing]]
 
 

@@ -82,7 +82,7 @@ def _claim_actions(stateful_set: Json, pods: dict[int, Json], claims: Mapping[Ke
     for ordinal in pods.keys() & set(wanted):
         for _, claim in _claims(stateful_set, ordinal):
             if key_of(claim) not in claims:
-                actions.append(Create(CLAIMS, claim, ignore_already_exists=True))
+                actions.append(_claim_creation(stateful_set, claim))
     if _retention(stateful_set, "whenScaled") == "Delete":
         for template in stateful_set["spec"].get("volumeClaimTemplates") or ():
             prefix = f"{template['metadata']['name']}-{stateful_set['metadata']['name']}"
@@ -107,7 +107,7 @@ def _next_actions(stateful_set: Json, pods: dict[int, Json], rollout: _Rollout, 
     for ordinal in wanted:
         pod = pods.get(ordinal)
         if pod is None:
-            actions += _creation(stateful_set, ordinal, rollout)
+            actions.append(_creation(stateful_set, ordinal, rollout))
         elif phase(pod) in ("Failed", "Succeeded") and not is_deleting(pod):
             actions.append(_deletion(stateful_set, pod))
         if in_order and (pod is None or not _is_available(pod, min_ready, now)):
@@ -146,8 +146,8 @@ def _roll(stateful_set: Json, pods: dict[int, Json], wanted: range, update: str)
     return []
 
 
-def _creation(stateful_set: Json, ordinal: int, rollout: _Rollout) -> list[Action]:
-    """Return the creation of a pod and its claims; below the partition from the current revision."""
+def _creation(stateful_set: Json, ordinal: int, rollout: _Rollout) -> Create:
+    """Return the creation of a pod after its claims; below the partition from the current revision."""
     spec, name = stateful_set["spec"], f"{stateful_set['metadata']['name']}-{ordinal}"
     below = ordinal - int(dig(spec, "ordinals", "start") or 0)
     revision, template = rollout.update, spec["template"]
@@ -171,8 +171,12 @@ def _creation(stateful_set: Json, ordinal: int, rollout: _Rollout) -> list[Actio
         **({"subdomain": spec["serviceName"]} if spec.get("serviceName") else {}),
         **({"volumes": volumes + others} if volumes or others else {}),
     }
-    made: list[Action] = [Create(CLAIMS, claim, ignore_already_exists=True) for _, claim in claims]
-    return [*made, Create(PODS, pod, event_object=stateful_set, ignore_already_exists=True)]
+    first = tuple(_claim_creation(stateful_set, claim) for _, claim in claims)
+    return Create(PODS, pod, stateful_set, ignore_already_exists=True, failure_object=stateful_set, before=first)
+
+
+def _claim_creation(stateful_set: Json, claim: Json) -> Create:
+    return Create(CLAIMS, claim, ignore_already_exists=True, failure_object=stateful_set)
 
 
 def _claims(stateful_set: Json, ordinal: int) -> Iterator[tuple[str, Json]]:

@@ -7,15 +7,15 @@ volumes, protection of claims in use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.embedded.client.kinds import CLAIMS, VOLUMES
 from pyscheduler.embedded.objects import Json, Key, dig, labels_of
 from pyscheduler.embedded.selectors import selector_test
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, RecordAction
 from pyscheduler.embedded.workloads.objects import is_deleting, key_of, phase, uid_of
+from pyscheduler.embedded.workloads.volume_index import VolumeIndex, capacity, class_of, storage_bytes
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
@@ -31,7 +31,7 @@ _WAITS: Final = "waiting for first consumer to be created before binding"
 
 
 def reconcile_claim(
-    claim: Json, volumes: Mapping[Key, Json], classes: Mapping[Key, Json], *, provision: bool = True
+    claim: Json, volumes: VolumeIndex, classes: Mapping[Key, Json], *, provision: bool = True
 ) -> list[Action]:
     """Return what binds, provisions or expands a claim, or the Event with the reason that nothing does.
 
@@ -40,17 +40,17 @@ def reconcile_claim(
     if is_deleting(claim):
         return []
     if claim["spec"].get("volumeName"):
-        volume = volumes.get(("", claim["spec"]["volumeName"]))
+        volume = volumes.get(claim["spec"]["volumeName"])
         if phase(claim) == "Bound":
             return _after_binding(claim, volume, classes)
         return _bind(claim, volume) if volume is not None and _may_bind(volume, claim) else []
-    volume = next((each for each in volumes.values() if _is_reserved_for(each, claim)), None)
+    volume = next((each for each in volumes.reserved_for(key_of(claim)) if _may_bind(each, claim)), None)
     if volume is not None:
         return _bind(claim, volume)
-    name = str(claim["spec"].get("storageClassName") or "")
+    name = class_of(claim)
     storage_class = classes.get(("", name))
     waits = (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
-    if not waits and (volume := _smallest_match(claim, volumes.values())) is not None:
+    if not waits and (volume := _smallest_match(claim, volumes)) is not None:
         return _bind(claim, volume)
     if not name:
         return [RecordAction(claim, "FailedBinding", _NO_CLASS)]
@@ -66,10 +66,6 @@ def reconcile_claim(
     return _provision(claim, storage_class)
 
 
-def _is_reserved_for(volume: Json, claim: Json) -> bool:
-    return bool(dig(volume, "spec", "claimRef")) and _may_bind(volume, claim)
-
-
 def _may_bind(volume: Json, claim: Json) -> bool:
     reference = dig(volume, "spec", "claimRef")
     if not reference:
@@ -78,36 +74,21 @@ def _may_bind(volume: Json, claim: Json) -> bool:
     return same_name and reference.get("uid") in (None, "", uid_of(claim))
 
 
-def _smallest_match(claim: Json, volumes: Iterable[Json]) -> Json | None:
+def _smallest_match(claim: Json, volumes: VolumeIndex) -> Json | None:
     spec, selector = claim["spec"], claim["spec"].get("selector")
     selects = selector_test(selector) if selector else lambda _labels: True
-    fitting = [
+    fitting = (
         volume
-        for volume in volumes
-        if not dig(volume, "spec", "claimRef")
-        and not is_deleting(volume)
-        and (volume["spec"].get("storageClassName") or "") == (spec.get("storageClassName") or "")
-        and set(spec.get("accessModes") or ()) <= set(volume["spec"].get("accessModes") or ())
+        for volume in volumes.free(class_of(claim), _request(claim))
+        if set(spec.get("accessModes") or ()) <= set(volume["spec"].get("accessModes") or ())
         and volume["spec"].get("volumeMode") == spec.get("volumeMode")
-        and _capacity(volume) >= _request(claim)
         and selects(labels_of(volume))
-    ]
-    return min(fitting, key=lambda volume: (_capacity(volume), key_of(volume)), default=None)
-
-
-def _bytes(quantity: str | None) -> int:
-    try:
-        return value(quantity or "0")
-    except QuantityError:
-        return 0
+    )
+    return next(fitting, None)
 
 
 def _request(claim: Json) -> int:
-    return _bytes(dig(claim, "spec", "resources", "requests", "storage"))
-
-
-def _capacity(volume: Json) -> int:
-    return _bytes(dig(volume, "spec", "capacity", "storage"))
+    return storage_bytes(dig(claim, "spec", "resources", "requests", "storage"))
 
 
 def _bind(claim: Json, volume: Json) -> list[Action]:
@@ -120,8 +101,10 @@ def _bind(claim: Json, volume: Json) -> list[Action]:
         "capacity": volume["spec"].get("capacity"),
     }
     identity = {"uid": uid_of(claim)}
+    # Another claim may have been bound to it since: then the API server rejects the patch, and the claim is retried.
+    read = {"resourceVersion": volume["metadata"].get("resourceVersion", "")}
     return [
-        Patch(VOLUMES, key_of(volume), {"spec": {"claimRef": reference}}),
+        Patch(VOLUMES, key_of(volume), {"metadata": read, "spec": {"claimRef": reference}}),
         Patch(VOLUMES, key_of(volume), {"status": {"phase": "Bound"}}, "status"),
         Patch(
             CLAIMS,
@@ -162,13 +145,13 @@ def _after_binding(claim: Json, volume: Json | None, classes: Mapping[Key, Json]
         text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
         lost = Patch(CLAIMS, key_of(claim), {"status": {"phase": "Lost"}}, "status")
         return [lost, RecordAction(claim, "ClaimLost", text, "Warning")]
-    storage_class = classes.get(("", str(claim["spec"].get("storageClassName") or "")), {})
-    if _request(claim) <= _capacity(volume) or not storage_class.get("allowVolumeExpansion"):
+    storage_class = classes.get(("", class_of(claim)), {})
+    if _request(claim) <= capacity(volume) or not storage_class.get("allowVolumeExpansion"):
         return []
-    capacity = {"storage": dig(claim, "spec", "resources", "requests", "storage")}
+    grown = {"storage": dig(claim, "spec", "resources", "requests", "storage")}
     return [
-        Patch(VOLUMES, key_of(volume), {"spec": {"capacity": capacity}}),
-        Patch(CLAIMS, key_of(claim), {"status": {"capacity": capacity}}, "status"),
+        Patch(VOLUMES, key_of(volume), {"spec": {"capacity": grown}}),
+        Patch(CLAIMS, key_of(claim), {"status": {"capacity": grown}}, "status"),
         RecordAction(claim, "FileSystemResizeSuccessful", "MountVolume.NodeExpandVolume succeeded"),
     ]
 

@@ -161,6 +161,7 @@ def test_field_names_are_escaped(name: str, identifier: str) -> None:
     [
         pytest.param(1, {"type": "number"}, 1.0, id="number"),
         pytest.param("aGk=", {"type": "string", "format": "byte"}, b"hi", id="bytes"),
+        pytest.param("\u00e9", {"type": "string", "format": "byte"}, "\u00e9", id="no bytes"),
         pytest.param("1970-01-01T00:00:01Z", {"format": "date-time"}, Timestamp(10**9), id="time"),
         pytest.param("1970-01-02", {"format": "date"}, Timestamp(86_400 * 10**9), id="date"),
         pytest.param("soon", {"format": "date-time"}, "soon", id="no time"),

@@ -56,6 +56,32 @@ def test_qos_class(requests: Json, limits: Json, expected: str) -> None:
     assert obj["status"]["qosClass"] == expected
 
 
+@pytest.mark.parametrize(
+    ("resources", "requests", "qos"),
+    [
+        pytest.param({"limits": {"cpu": 4, "memory": "8Gi"}}, {"cpu": "2", "memory": "8Gi"}, "Burstable", id="limits"),
+        pytest.param(
+            {"limits": {"cpu": "2", "memory": "8Gi", "hugepages-2Mi": "4Mi"}},
+            {"cpu": "2", "memory": "8Gi", "hugepages-2Mi": "4Mi"},
+            "Guaranteed",
+            id="limits of what the containers request",
+        ),
+        pytest.param({"requests": {"cpu": "3000m"}}, {"cpu": "3"}, "Burstable", id="requests only"),
+        pytest.param(
+            {"requests": {"cpu": 1, "memory": 1}, "limits": {"cpu": 1, "memory": 1}},
+            {"cpu": "1", "memory": "1"},
+            "Guaranteed",
+            id="both",
+        ),
+    ],
+)
+def test_pod_level_resources_have_requests_and_a_qos_class(resources: Json, requests: Json, qos: str) -> None:
+    body = with_resources({"cpu": "2"}, {})
+    body["spec"]["resources"] = resources
+    obj = Cluster().create("pods", body)
+    assert (obj["spec"]["resources"]["requests"], obj["status"]["qosClass"]) == (requests, qos)
+
+
 def test_gated_pod_has_a_scheduling_gated_condition() -> None:
     obj = Cluster().create("pods", pod(schedulingGates=[{"name": "example.com/wait"}]))
     (condition,) = obj["status"]["conditions"]

@@ -38,6 +38,15 @@ def test_defaults_are_set_and_noted(cluster: Cluster) -> None:
     }
 
 
+def test_defaults_of_init_containers_are_noted_as_such(cluster: Cluster) -> None:
+    cluster.create("limitranges", limits(default={"cpu": "1"}, defaultRequest={"cpu": "1"}))
+    containers = [{"name": "i", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
+    made = cluster.create("pods", pod("a", initContainers=containers))
+    assert made["metadata"]["annotations"]["kubernetes.io/limit-ranger"] == (
+        "LimitRanger plugin set: cpu request for container c; cpu limit for container c; cpu limit for init container i"
+    )
+
+
 def test_maximum_is_the_default_limit_and_request(cluster: Cluster) -> None:
     stored = cluster.create("limitranges", limits(max={"cpu": "2"}))["spec"]["limits"][0]
     assert (stored["default"], stored["defaultRequest"]) == ({"cpu": "2"}, {"cpu": "2"})
@@ -61,13 +70,13 @@ def test_maximum_is_the_default_limit_and_request(cluster: Cluster) -> None:
         pytest.param(
             limits("Pod", min={"cpu": "1"}),
             sized(),
-            "minimum cpu usage per Pod is 1. No request is specified",
+            "minimum cpu usage per Pod is 1.  No request is specified",
             id="nothing requested",
         ),
         pytest.param(
             limits("Pod", max={"cpu": "1"}),
             sized(),
-            "maximum cpu usage per Pod is 1. No limit is specified",
+            "maximum cpu usage per Pod is 1.  No limit is specified",
             id="not limited",
         ),
         pytest.param(
@@ -75,6 +84,30 @@ def test_maximum_is_the_default_limit_and_request(cluster: Cluster) -> None:
             sized({"cpu": "1"}, {"cpu": "3"}),
             "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000",
             id="above the ratio",
+        ),
+        pytest.param(
+            limits("Pod", max={"example.com/gpu": "4"}),
+            sized(limit={"example.com/gpu": "8"}),
+            "maximum example.com/gpu usage per Pod is 4, but limit is 8",
+            id="above the maximum of an extended resource",
+        ),
+        pytest.param(
+            limits("Pod", max={"memory": "1Gi"}),
+            sized({"memory": "2Gi"}, {"memory": "1Gi"}),
+            "maximum memory usage per Pod is 1Gi, but request is 2Gi",
+            id="requests above the maximum",
+        ),
+        pytest.param(
+            limits("Pod", max={"cpu": "1"}),
+            {**sized(), "spec": {**sized()["spec"], "resources": {"limits": {"cpu": "2"}}}},
+            "maximum cpu usage per Pod is 1, but limit is 2",
+            id="pod-level limit above the maximum",
+        ),
+        pytest.param(
+            limits("Pod", maxLimitRequestRatio={"cpu": "2"}),
+            sized({"cpu": "1"}),
+            "cpu max limit to request ratio per Pod is 2, but no limit is specified or limit is 0",
+            id="ratio without a limit",
         ),
     ],
 )
@@ -84,10 +117,15 @@ def test_pod_outside_of_the_limits_is_forbidden(cluster: Cluster, limit: Json, b
     assert (error.code, error.message) == (403, f'pods "a" is forbidden: {problem}')
 
 
+def test_pod_within_the_limits_of_an_extended_resource_is_created(cluster: Cluster) -> None:
+    cluster.create("limitranges", limits("Pod", max={"example.com/gpu": "4"}))
+    cluster.create("pods", sized(limit={"example.com/gpu": "2"}))
+
+
 def test_all_problems_are_listed(cluster: Cluster) -> None:
     cluster.create("limitranges", limits("Pod", min={"cpu": "1", "memory": "1"}))
     message = api_error(lambda: cluster.create("pods", sized())).message
-    assert "[minimum cpu usage per Pod is 1. No request is specified, minimum memory" in message
+    assert "[minimum cpu usage per Pod is 1.  No request is specified, minimum memory" in message
 
 
 def test_claim_outside_of_the_limits_is_forbidden(cluster: Cluster) -> None:
@@ -95,4 +133,4 @@ def test_claim_outside_of_the_limits_is_forbidden(cluster: Cluster) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
     claim = {"metadata": {"name": "c"}, "spec": spec}
     error = api_error(lambda: cluster.create("persistentvolumeclaims", claim))
-    assert "maximum storage usage per PersistentVolumeClaim is 1Gi, but limit is 2Gi" in error.message
+    assert "maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi" in error.message

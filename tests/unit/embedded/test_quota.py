@@ -147,6 +147,34 @@ def test_init_containers_and_overhead_count(cluster: Cluster) -> None:
     assert used(cluster) == {"requests.cpu": "6250m"}
 
 
+POD_LEVEL: Json = {"requests": {"cpu": "3"}, "limits": {"cpu": "4", "hugepages-2Mi": "6Mi"}}
+
+
+def test_pod_level_resources_replace_those_of_the_containers(cluster: Cluster) -> None:
+    hard = {"cpu": "9", "requests.cpu": "9", "requests.memory": "9Gi", "limits.cpu": "9"}
+    cluster.create("resourcequotas", quota(hard))
+    cluster.create("pods", sized("a", resources=POD_LEVEL))
+    assert used(cluster) == {"cpu": "3", "requests.cpu": "3", "requests.memory": "1Gi", "limits.cpu": "4"}
+
+
+def test_containers_need_not_specify_what_a_pod_with_resources_of_its_own_uses(cluster: Cluster) -> None:
+    cluster.create("resourcequotas", quota({"limits.cpu": "4", "requests.cpu": "4"}))
+    cluster.create("pods", pod("a", resources=POD_LEVEL))
+    assert api_error(lambda: cluster.create("pods", pod("b", resources=POD_LEVEL))).message == (
+        'pods "b" is forbidden: exceeded quota: q, requested: limits.cpu=4,requests.cpu=3, '
+        "used: limits.cpu=4,requests.cpu=3, limited: limits.cpu=4,requests.cpu=4"
+    )
+
+
+def test_huge_pages_are_counted(cluster: Cluster) -> None:
+    cluster.create("resourcequotas", quota({"hugepages-2Mi": "8Mi", "requests.hugepages-2Mi": "8Mi"}))
+    pages = {"cpu": "1", "hugepages-2Mi": "6Mi"}
+    container = {"name": "c", "image": "i", "resources": {"requests": pages, "limits": pages}}
+    cluster.create("pods", pod("a", containers=[container]))
+    assert used(cluster) == {"hugepages-2Mi": "6Mi", "requests.hugepages-2Mi": "6Mi"}
+    assert api_error(lambda: cluster.create("pods", pod("b", containers=[container]))).code == 403
+
+
 def test_quota_of_another_namespace_does_not_matter(cluster: Cluster) -> None:
     cluster.create("namespaces", {"metadata": {"name": "other"}})
     cluster.create("resourcequotas", quota({"pods": "0"}), "other")

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.embedded.admission.service_allocations import CLUSTER_IPS, NumberAllocator, ServiceAllocations
+
 from .builders import MERGE, Cluster, Json, api_error, fields_of
 
 
@@ -69,6 +71,11 @@ def test_service_without_an_allocated_address(cluster: Cluster, spec: Json, addr
             "spec.ports[0].nodePort",
             id="node port out of range",
         ),
+        pytest.param(
+            {"type": "NodePort", "ports": [{"port": n, "name": f"n{n}", "nodePort": 30053} for n in (1, 2)]},
+            "spec.ports[1].nodePort",
+            id="node port twice",
+        ),
     ],
 )
 def test_invalid_service_is_rejected(cluster: Cluster, spec: Json, field: str) -> None:
@@ -83,6 +90,57 @@ def test_node_ports_are_given_to_node_ports_and_load_balancers(cluster: Cluster)
     assert node_ports(without) == [None]
     taken = service("d", {"port": 1, "nodePort": 30001}, type="NodePort")
     assert fields_of(api_error(lambda: cluster.create("services", taken))) == ["spec.ports[0].nodePort"]
+
+
+DNS = ({"port": 53, "name": "tcp"}, {"port": 53, "name": "udp", "protocol": "UDP"})
+
+
+@pytest.mark.parametrize("chosen", [{}, {"nodePort": 30053}], ids=["given", "chosen by the client"])
+def test_protocols_of_one_port_share_a_node_port(cluster: Cluster, chosen: Json) -> None:
+    spec = spec_of(cluster, "dns", *({**port, **chosen} for port in DNS), type="NodePort")
+    assert node_ports(spec) == [chosen.get("nodePort", 30000)] * 2
+    patched = cluster.patch("services", "dns", {"spec": {"sessionAffinity": "ClientIP"}}, MERGE)["spec"]
+    assert node_ports(patched) == node_ports(spec)
+
+
+def test_node_port_of_another_service_is_not_shared(cluster: Cluster) -> None:
+    spec_of(cluster, "a", {**DNS[0], "nodePort": 30053}, type="NodePort")
+    other = service("b", {**DNS[1], "nodePort": 30053}, type="NodePort")
+    assert fields_of(api_error(lambda: cluster.create("services", other))) == ["spec.ports[0].nodePort"]
+
+
+def test_used_up_ranges_are_an_internal_error(cluster: Cluster) -> None:
+    allocations = cluster.api.state.store.index(ServiceAllocations)
+    first = int(CLUSTER_IPS[2])
+    allocations.addresses, allocations.ports = (
+        NumberAllocator(range(first, first + 1)),
+        NumberAllocator(range(30000, 30001)),
+    )
+    spec_of(cluster, "a", type="NodePort")
+    texts = [
+        api_error(lambda: spec_of(cluster, "b")).body()["message"],
+        api_error(lambda: spec_of(cluster, "c", clusterIP="None", type="NodePort")).body()["message"],
+    ]
+    assert texts == [
+        'Internal error occurred: failed to allocate a serviceIP for Service "b": range is full',
+        "Internal error occurred: failed to allocate a nodePort: range is full",
+    ]
+
+
+def test_released_numbers_are_free_again() -> None:
+    pool = NumberAllocator(range(4))
+    for number in range(4):
+        pool.take(number)
+    assert list(pool.free()) == []
+    pool.release(2)
+    pool.release(1)
+    assert list(pool.free()) == [1, 2]
+
+
+def test_creation_does_not_scan_the_services(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec_of(cluster, "a", type="NodePort")
+    monkeypatch.setattr(cluster.api.state.store, "scan", lambda *_args: pytest.fail("scan"))
+    assert spec_of(cluster, "b", type="NodePort")["clusterIP"] == "10.96.0.3"
 
 
 def test_update_without_addresses_keeps_them(cluster: Cluster) -> None:

@@ -153,8 +153,9 @@ def test_signing_request_is_approved_once_and_not_changed(cluster: Cluster) -> N
     assert decide("Approved")["status"]["conditions"][0]["type"] == "Approved"
 
 
-def test_signing_request_needs_a_pem_block(cluster: Cluster) -> None:
-    spec = {"request": "eA==", "signerName": "example.com/x", "usages": ["client auth"]}
+@pytest.mark.parametrize("request_text", ["eA==", "x", "\u00e9"], ids=["no PEM", "no base64", "not ASCII"])
+def test_signing_request_needs_a_pem_block(cluster: Cluster, request_text: str) -> None:
+    spec = {"request": request_text, "signerName": "example.com/x", "usages": ["client auth"]}
     assert fields_of(api_error(lambda: cluster.create(SIGNING, named(spec=spec)))) == ["spec.request"]
 
 

@@ -43,7 +43,8 @@ def terminating(pod: Json) -> Json:
 
 def created(plan: Plan) -> list[Json]:
     """Return the objects that the plan creates."""
-    return [action.obj for action in plan.actions if isinstance(action, Create)]
+    creations = (action for action in plan.actions if isinstance(action, Create))
+    return [each.obj for action in creations for each in (*action.before, action)]
 
 
 def deleted(plan: Plan) -> list[str]:

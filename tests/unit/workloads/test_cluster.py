@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import ApiError
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.embedded.client import DEPLOYMENTS, JOBS
 from pyscheduler.embedded.cluster import ClusterSettings, EmbeddedCluster, settings_for_size
 from pyscheduler.embedded.hollow import LifecycleTimings
@@ -18,10 +18,11 @@ from pyscheduler.embedded.server import ApiServer, ApiServerError
 from pyscheduler.embedded.workloads import ControllerSettings
 from pyscheduler.embedded.workloads.daemon_nodes import pinned_node
 from pyscheduler.kube.object_client import ObjectClient
-from pyscheduler.kube.paths import NODES, PODS
+from pyscheduler.kube.paths import CORE_EVENTS, NODES, PODS
 from tests.unit.hollow.live import bind, list_objects, until, wait_for
 
 Json = dict[str, Any]
+QUOTAS = ResourceKind("", "v1", "resourcequotas", "ResourceQuota")
 SETTINGS = ClusterSettings(
     timings=LifecycleTimings(start_seconds=0, job_seconds=0.01),
     heartbeat_seconds=0.05,
@@ -99,6 +100,38 @@ async def test_indexed_job_completes(cluster: EmbeddedCluster) -> None:
     done = await wait_for(cluster.client, JOBS, "w", lambda job: job["status"].get("completionTime"))
     assert (done["status"]["succeeded"], done["status"]["completedIndexes"]) == (5, "0-4")
     assert len(await list_objects(cluster.client, PODS)) == 5, "no pod was created twice"
+
+
+async def limit(client: ObjectClient, **hard: str) -> None:
+    """Create a ResourceQuota of these amounts."""
+    await client.create(QUOTAS, {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": hard}})
+
+
+async def failed_creation(client: ObjectClient) -> Json:
+    async def find() -> Json | None:
+        events = await list_objects(client, CORE_EVENTS)
+        return next((event for event in events if event["reason"] == "FailedCreate"), None)
+
+    return await until(find)
+
+
+async def test_replica_set_reaches_its_quota(cluster: EmbeddedCluster) -> None:
+    await limit(cluster.client, pods="5")
+    await cluster.client.create(DEPLOYMENTS, manifest("Deployment", "apps/v1", replicas=10))
+    await wait_for(cluster.client, DEPLOYMENTS, "w", lambda found: found["status"].get("availableReplicas") == 5)
+    event = await failed_creation(cluster.client)
+    assert (event["involvedObject"]["kind"], event["type"]) == ("ReplicaSet", "Warning")
+    assert event["message"].startswith('Error creating: pods "w-')
+    assert "is forbidden: exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=5" in event["message"]
+
+
+async def test_job_counts_the_pods_that_its_quota_admits(cluster: EmbeddedCluster) -> None:
+    await limit(cluster.client, **{"count/pods": "2"})
+    await cluster.client.create(JOBS, manifest("Job", "batch/v1", completions=4, parallelism=4))
+    done = await wait_for(cluster.client, JOBS, "w", lambda found: found["status"].get("succeeded") == 2)
+    assert not done["status"].get("active")
+    assert all(not pod["metadata"].get("finalizers") for pod in await list_objects(cluster.client, PODS))
+    assert (await failed_creation(cluster.client))["involvedObject"]["kind"] == "Job"
 
 
 async def test_pods_of_a_lost_node_are_replaced_on_other_nodes(cluster: EmbeddedCluster) -> None:

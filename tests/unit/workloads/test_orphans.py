@@ -9,7 +9,7 @@ from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
 from pyscheduler.embedded.workloads.jobs.pods import FINALIZER
 from pyscheduler.embedded.workloads.orphans import release_orphan
-from pyscheduler.embedded.workloads.recorder import EventRecorder
+from pyscheduler.embedded.workloads.recorder import MAX_SIMILAR_EVENTS, EventRecorder
 from pyscheduler.kube.paths import PODS
 from tests.unit.kube.virtual import VirtualClock
 from tests.unit.workloads.builders import Json, a_pod, terminating, workload
@@ -84,6 +84,19 @@ async def test_repeated_events_are_counted_in_one_object() -> None:
         "create events",
     ]
     assert client.bodies[1]["count"] == 2
+
+
+async def test_many_similar_events_are_one_object_with_the_newest_message() -> None:
+    client = RecordingClient()
+    lines = await writes_of(client, *(RecordAction(JOB, "FailedCreate", f"no pod {n}") for n in range(20)))
+    assert (lines.count("create events"), lines.count("patch events")) == (MAX_SIMILAR_EVENTS, 10)
+    assert client.bodies[-1]["message"] == "(combined from similar events): no pod 19"
+
+
+async def test_event_about_an_object_with_a_long_name_has_a_valid_name() -> None:
+    client = RecordingClient()
+    await writes_of(client, RecordAction(workload("Job", "j" * 250), "Suspended", "Job suspended"))
+    assert len(client.bodies[-1]["metadata"]["name"]) < 250
 
 
 async def test_rejected_event_is_dropped() -> None:

@@ -95,7 +95,8 @@ def test_pod_has_its_name_labels_and_host_name() -> None:
 def test_pod_gets_claims_of_its_own() -> None:
     template = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     plan = reconcile(stateful_set(volumeClaimTemplates=[template]), [], [], 0.0)
-    (claim,) = [action for action in plan.actions if isinstance(action, Create) and action.resource == CLAIMS]
+    (claim,) = [each for a in plan.actions if isinstance(a, Create) for each in a.before]
+    assert claim.resource == CLAIMS
     assert claim.ignore_already_exists
     assert (claim.obj["metadata"]["name"], claim.obj["spec"]) == ("data-s-0", template["spec"])
     assert claim.obj["metadata"]["labels"] == {"app": "s"}

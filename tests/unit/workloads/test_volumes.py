@@ -9,6 +9,7 @@ import pytest
 from pyscheduler.embedded.client.kinds import CLAIMS, VOLUMES
 from pyscheduler.embedded.objects import Key
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, RecordAction
+from pyscheduler.embedded.workloads.volume_index import VolumeIndex
 from pyscheduler.embedded.workloads.volumes import SELECTED_NODE, reconcile_claim, reconcile_volume
 from tests.unit.workloads.builders import Json, terminating
 
@@ -24,7 +25,7 @@ def claim(*, phase: str = "Pending", annotations: Json | None = None, size: str 
 
 def volume(name: str = "v", size: str = "1Gi", *, phase: str = "Available", **spec: Any) -> Json:
     whole = {"capacity": {"storage": size}, "accessModes": MODES, "volumeMode": "Filesystem", **spec}
-    return {"metadata": {"name": name, "uid": name}, "spec": whole, "status": {"phase": phase}}
+    return {"metadata": {"name": name, "uid": name, "resourceVersion": "7"}, "spec": whole, "status": {"phase": phase}}
 
 
 def storage_class(name: str = "gold", mode: str = "Immediate", **more: Any) -> Json:
@@ -33,6 +34,13 @@ def storage_class(name: str = "gold", mode: str = "Immediate", **more: Any) -> J
 
 def by_name(*objects: Json) -> dict[Key, Json]:
     return {("", each["metadata"]["name"]): each for each in objects}
+
+
+def index_of(*volumes: Json) -> VolumeIndex:
+    index = VolumeIndex()
+    for each in volumes:
+        index.change(None, each)
+    return index
 
 
 def bound_to(actions: list[Action]) -> list[str]:
@@ -57,6 +65,7 @@ def provisioned(actions: list[Action]) -> list[Json]:
     [
         pytest.param(claim(), [volume("big", "9Gi"), volume("small", "2Gi")], ["small"], id="the smallest that fits"),
         pytest.param(claim(size="5Gi"), [volume("small", "2Gi")], [], id="too small"),
+        pytest.param(claim(), [terminating(volume())], [], id="volume in deletion"),
         pytest.param(claim(), [volume(storageClassName="x")], [], id="another class"),
         pytest.param(claim(accessModes=["ReadWriteMany"]), [volume()], [], id="another access mode"),
         pytest.param(claim(volumeMode="Block"), [volume()], [], id="another volume mode"),
@@ -73,11 +82,11 @@ def provisioned(actions: list[Action]) -> list[Json]:
     ],
 )
 def test_claim_is_bound_to_a_volume_that_fits(wanted: Json, volumes: list[Json], chosen: list[str]) -> None:
-    assert bound_to(reconcile_claim(wanted, by_name(*volumes), {})) == chosen
+    assert bound_to(reconcile_claim(wanted, index_of(*volumes), {})) == chosen
 
 
 def test_binding_writes_both_objects() -> None:
-    actions = [a for a in reconcile_claim(claim(), by_name(volume()), {}) if isinstance(a, Patch)]
+    actions = [a for a in reconcile_claim(claim(), index_of(volume()), {}) if isinstance(a, Patch)]
     assert [(action.resource, action.subresource) for action in actions] == [
         (VOLUMES, ""),
         (VOLUMES, "status"),
@@ -85,11 +94,12 @@ def test_binding_writes_both_objects() -> None:
         (CLAIMS, "status"),
     ]
     assert actions[0].patch["spec"]["claimRef"]["uid"] == "u"
+    assert actions[0].patch["metadata"] == {"resourceVersion": "7"}, "rejected if another claim has the volume"
     assert actions[3].patch["status"] == {"phase": "Bound", "accessModes": MODES, "capacity": {"storage": "1Gi"}}
 
 
 def test_volume_is_provisioned_for_its_class() -> None:
-    (made,) = provisioned(reconcile_claim(claim(storageClassName="gold"), {}, by_name(storage_class())))
+    (made,) = provisioned(reconcile_claim(claim(storageClassName="gold"), index_of(), by_name(storage_class())))
     assert made["metadata"]["name"] == "pvc-u"
     assert made["spec"]["claimRef"] == {
         "kind": "PersistentVolumeClaim",
@@ -103,10 +113,10 @@ def test_volume_is_provisioned_for_its_class() -> None:
 
 def test_claim_waits_for_its_first_consumer() -> None:
     classes = by_name(storage_class(mode="WaitForFirstConsumer"))
-    waiting = reconcile_claim(claim(storageClassName="gold"), by_name(volume(storageClassName="gold")), classes)
+    waiting = reconcile_claim(claim(storageClassName="gold"), index_of(volume(storageClassName="gold")), classes)
     assert (provisioned(waiting), bound_to(waiting), reasons(waiting)) == ([], [], ["WaitForFirstConsumer"])
     selected = claim(storageClassName="gold", annotations={SELECTED_NODE: "n1"})
-    assert len(provisioned(reconcile_claim(selected, {}, classes))) == 1
+    assert len(provisioned(reconcile_claim(selected, index_of(), classes))) == 1
 
 
 @pytest.mark.parametrize(
@@ -123,7 +133,7 @@ def test_claim_waits_for_its_first_consumer() -> None:
     ],
 )
 def test_claim_that_cannot_be_bound_has_an_event(wanted: Json, classes: dict[Key, Json], reason: list[str]) -> None:
-    actions = reconcile_claim(wanted, {}, classes)
+    actions = reconcile_claim(wanted, index_of(), classes)
     assert (reasons(actions), provisioned(actions)) == (reason, [])
 
 
@@ -131,12 +141,12 @@ def test_claim_that_cannot_be_bound_has_an_event(wanted: Json, classes: dict[Key
 def test_bound_claim_grows_if_its_class_allows_it(allowed: bool, grown: list[str]) -> None:
     wanted = claim(phase="Bound", volumeName="v", storageClassName="gold", size="5Gi")
     classes = by_name(storage_class(allowVolumeExpansion=allowed))
-    actions = [a for a in reconcile_claim(wanted, by_name(volume()), classes) if isinstance(a, Patch)]
+    actions = [a for a in reconcile_claim(wanted, index_of(volume()), classes) if isinstance(a, Patch)]
     assert [next(iter(a.patch.values()))["capacity"]["storage"] for a in actions] == grown
 
 
 def test_claim_that_lost_its_volume_says_so() -> None:
-    actions = reconcile_claim(claim(phase="Bound", volumeName="v"), {}, {})
+    actions = reconcile_claim(claim(phase="Bound", volumeName="v"), index_of(), {})
     assert reasons(actions) == ["ClaimLost"]
     assert isinstance(actions[0], Patch)
     assert actions[0].patch == {"status": {"phase": "Lost"}}
@@ -170,3 +180,21 @@ def test_volume_follows_its_claim(kept: Json, claims: dict[Key, Json], outcome: 
     else:
         assert isinstance(actions[0], Patch)
         assert actions[0].patch == {"status": {"phase": outcome}}
+
+
+def test_index_follows_the_changes_of_volumes() -> None:
+    small, big, other = volume("small", "2Gi"), volume("big", "9Gi"), volume("other", storageClassName="x")
+    index = index_of(big, other, small, volume("tiny"))
+
+    def free() -> list[str]:
+        return [each["metadata"]["name"] for each in index.free("", 2 * 2**30)]
+
+    assert free() == ["small", "big"]
+    taken = volume("small", "2Gi", claimRef=OWN)
+    index.change(small, taken)
+    grown = volume("big", "20Gi")
+    index.change(big, grown)
+    assert (free(), list(index.reserved_for(("n", "c")))) == (["big"], [taken])
+    index.change(taken, None)
+    index.change(grown, terminating(grown))
+    assert (free(), list(index.reserved_for(("n", "c"))), index.get("small")) == ([], [], None)

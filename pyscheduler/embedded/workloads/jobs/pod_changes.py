@@ -129,7 +129,8 @@ def _create_missing(view: JobState, count: int, base_seconds: float, now: float)
 
 def _create_pods(unchanged: PodChanges, job: Json, pods: list[Json]) -> PodChanges:
     return unchanged._replace(
-        actions=[Create(PODS, pod, event_object=job) for pod in pods], active=unchanged.active + len(pods)
+        actions=[Create(PODS, pod, event_object=job, failure_object=job) for pod in pods],
+        active=unchanged.active + len(pods),
     )
 
 

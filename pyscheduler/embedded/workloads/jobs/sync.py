@@ -42,9 +42,17 @@ class JobSyncResult(NamedTuple):
 
 
 def reconcile(
-    job: Json, pods: list[Json], now: float, failures: Failures = NO_FAILURES, backoff_seconds: float = 10.0
+    job: Json,
+    pods: list[Json],
+    now: float,
+    failures: Failures = NO_FAILURES,
+    backoff_seconds: float = 10.0,
+    missing: int = 0,
 ) -> JobSyncResult:
-    """Return the outcome for a Job that owns `pods`. `backoff_seconds` is the initial backoff; it doubles."""
+    """Return the outcome for a Job that owns `pods`. `backoff_seconds` is the initial backoff; it doubles.
+
+    The status does not count as active the `missing` pods, whose creation the API server has rejected.
+    """
     if job["spec"].get("managedBy") not in (None, _CONTROLLER):
         return JobSyncResult(Plan(), failures)
     if is_finished(job):
@@ -56,6 +64,7 @@ def reconcile(
         started = now
     end = find_finish_reason(view, started, now)
     changes = _pod_changes(view, end, failures, (backoff_seconds, now))
+    changes = changes._replace(active=max(len(view.active), changes.active - missing)) if missing else changes
     if end is None and _is_complete(view, changes):
         end = COMPLETED
     counts = count_ended_pods(view, end)
