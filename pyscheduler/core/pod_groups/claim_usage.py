@@ -29,17 +29,34 @@ class Holder(NamedTuple):
     rank: int
 
 
+_Ranks = tuple[dict[Holder, None], dict[Holder, None], dict[Holder, None]]
+_NONE: _Ranks = ({}, {}, {})
+
+
 class _Claim(Struct):
     """A claim that pods hold."""
 
     amounts: Amounts
     pods: int = 0
-    holders: dict[Holder, Scope] = {}
+    holders: dict[Scope, _Ranks] = {}
+    """Holders in each scope by rank, in the order in which they came."""
+
+    def hold(self, holder: Holder, scope: Scope) -> None:
+        """Add a holder to a scope."""
+        self.holders.setdefault(scope, ({}, {}, {}))[holder.rank][holder] = None
+
+    def release(self, holder: Holder, scope: Scope) -> None:
+        """Remove a holder from a scope; another one is ignored."""
+        ranks = self.holders.get(scope)
+        if ranks is not None:
+            ranks[holder.rank].pop(holder, None)
+            if not any(ranks):
+                del self.holders[scope]
 
     def counted_for(self, scope: Scope) -> Holder | None:
         """Return the holder that the claim counts toward; None if there is none in this scope."""
-        holders = (holder for holder, of in self.holders.items() if of == scope)
-        return min(holders, key=lambda holder: holder.rank, default=None)
+        first = next(filter(None, self.holders.get(scope, ())), None)
+        return None if first is None else next(iter(first))
 
 
 def sum_of(requests: Iterable[Mapping[str, int]]) -> Amounts:
@@ -117,7 +134,7 @@ class ClaimUsage:
         if claim is None:
             return []
         grown = {r: n - claim.amounts.get(r, 0) for r, n in amounts.items() if n > claim.amounts.get(r, 0)}
-        holders = [h for scope in set(claim.holders.values()) if (h := claim.counted_for(scope)) is not None]
+        holders = [h for scope in claim.holders if (h := claim.counted_for(scope)) is not None]
         for holder in holders:
             self._add(holder, grown, 1)
         self._add_to(claim.amounts, grown, 1)
@@ -163,12 +180,9 @@ class ClaimUsage:
                 claims.update(self._claims_of(pod))
         for name, amounts in claims.items():
             known = self._claims.get(name)
-            holders = {} if known is None else known.holders
-            is_counted = any(
-                of == scope and holder != own and (with_terminating or holder.rank != TERMINATING)
-                for holder, of in holders.items()
-            )
-            if not is_counted:
+            placed, terminating, reserved = known.holders.get(scope, _NONE) if known is not None else _NONE
+            others = (holder for holder in reserved if holder != own)
+            if not (placed or (terminating and with_terminating) or next(others, None)):
                 yield amounts
 
     def _settle(self, holder: Holder, scope: Scope | None, names: Iterable[str], touched: dict[Holder, None]) -> None:
@@ -180,11 +194,13 @@ class ClaimUsage:
                 continue
             scopes = {each for each in (before, scope) if each is not None}
             old = {each: claim.counted_for(each) for each in scopes}
-            if scope is not None and name in counts:
-                claim.holders[holder] = scope
+            after = scope if name in counts else None
+            if before is not None and before != after:
+                claim.release(holder, before)
+            if after is not None:
+                claim.hold(holder, after)
                 held[name] = None
             else:
-                claim.holders.pop(holder, None)
                 held.pop(name, None)
             for each in scopes:
                 self._move(claim.amounts, old[each], claim.counted_for(each), touched)
