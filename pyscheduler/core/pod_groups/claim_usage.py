@@ -6,7 +6,7 @@ cannot hide its devices in another queue, from which its pods end first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -168,10 +168,18 @@ class ClaimUsage:
         """Return the sum of the claims that count toward a holder."""
         return self._sums.get(holder, {})
 
-    def requested(self, group: PodGroup, pods: Iterable[Pod], *, with_terminating: bool = True) -> Iterator[Amounts]:
+    def requested(
+        self,
+        group: PodGroup,
+        pods: Iterable[Pod],
+        unconfirmed: Container[PodGroupKey] = (),
+        *,
+        with_terminating: bool = True,
+    ) -> Iterator[Amounts]:
         """Yield what pending pods of a group request by claims that do not count in its scope yet.
 
-        Those that are reserved for the group itself are part of what it requests.
+        Those that are reserved for the group itself are part of what it requests, and so are those that count toward a
+        reservation of the `unconfirmed` groups.
         """
         scope, own = scope_of(group), Holder(group.key, RESERVED)
         claims: dict[str, Amounts] = {}
@@ -181,8 +189,9 @@ class ClaimUsage:
         for name, amounts in claims.items():
             known = self._claims.get(name)
             placed, terminating, reserved = known.holders.get(scope, _NONE) if known is not None else _NONE
-            others = (holder for holder in reserved if holder != own)
-            if not (placed or (terminating and with_terminating) or next(others, None)):
+            other = next((holder for holder in reserved if holder != own), None)
+            is_reserved = other is not None and other.key not in unconfirmed
+            if not (placed or (terminating and with_terminating) or is_reserved):
                 yield amounts
 
     def _settle(self, holder: Holder, scope: Scope | None, names: Iterable[str], touched: dict[Holder, None]) -> None:
