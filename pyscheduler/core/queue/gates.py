@@ -45,7 +45,7 @@ class Gates:
         self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in profiles}
         self._runs = 0
         self.broken: set[str] = set()
-        """UIDs of pods that are gated because a plugin raised."""
+        """UIDs of pods, and of the entries of pod groups, that are gated because a plugin raised."""
         self.reports: list[tuple[Pod, str]] = []
         """Gated pods with new reasons to report."""
         self._reported: dict[str, str] = {}
@@ -116,7 +116,7 @@ class Gates:
         return plugins
 
     def forget(self, uid: str) -> None:
-        """Forget a pod that has left the queue."""
+        """Forget a pod, or the entry of a pod group, that has left the queue."""
         self.broken.discard(uid)
         self._reported.pop(uid, None)
 
@@ -143,7 +143,7 @@ class Gates:
                 if plugin.reports_gating:
                     self._report(pod, rejection.message)
             except BaseException as error:
-                code = self._handle_failure(plugin, pod, error)
+                code = self._handle_failure(plugin, queued.pod.uid, error)
             queued.unschedulable_plugins = shared(queued.unschedulable_plugins | {plugin.name})
             queued.gating_plugin = plugin.name
             return code
@@ -152,12 +152,12 @@ class Gates:
             self._reported.pop(pod.uid, None)
         return None
 
-    def _handle_failure(self, plugin: PreEnqueuePlugin, pod: Pod, error: BaseException) -> Code:
+    def _handle_failure(self, plugin: PreEnqueuePlugin, uid: str, error: BaseException) -> Code:
         try:
             raise_plugin_failed(plugin.name, PRE_ENQUEUE, error)
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-        self.broken.add(pod.uid)
+        self.broken.add(uid)
         return Code.ERROR
 
     def _report(self, pod: Pod, reason: str) -> None:
