@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import pytest
@@ -33,7 +34,8 @@ USERS = {
 class Step(NamedTuple):
     """What happens: a pod comes or goes, a group moves to another scope, or a claim is created anew.
 
-    Or a group may reserve nothing any more, or its reservation is no longer confirmed; the next time it is again.
+    Or a group may reserve nothing any more, its reservation is no longer confirmed, or a dry run begins; the next time
+    it may again, or the dry run ends.
     """
 
     action: str
@@ -47,7 +49,7 @@ class Step(NamedTuple):
 STEPS = st.lists(
     st.builds(
         Step,
-        st.sampled_from(["add", "add", "add", "remove", "move", "claim", "settle", "refuse", "doubt"]),
+        st.sampled_from(["add", "add", "add", "remove", "move", "claim", "settle", "refuse", "doubt", "dry run"]),
         st.integers(0, len(PODS) - 1),
         st.integers(0, 2),
         st.sampled_from([PLACED, RESERVED, TERMINATING]),
@@ -71,6 +73,7 @@ class Model:
         self.unconfirmed: set[int] = set()
         """Groups whose reservations have not been compared with the quota."""
         self.holding: dict[tuple[int, int, int], Pod] = {}
+        self.dry_run: AbstractContextManager[None] | None = None
         self.usage = ClaimUsage(self.claims_of)
 
     def claims_of(self, each: Pod) -> dict[str, Amounts]:
@@ -101,10 +104,23 @@ class Model:
             self.usage.touch(holder(step.group, RESERVED).key)
         elif step.action == "doubt":
             self.unconfirmed ^= {step.group}
+        elif step.action == "dry run" and self.dry_run is None:
+            self.dry_run = self.usage.dry_run()
+            self.dry_run.__enter__()
+        elif step.action == "dry run":
+            self.end_dry_run()
         elif step.action == "settle":
             self.check()
 
+    def end_dry_run(self) -> None:
+        if self.dry_run is not None:
+            self.dry_run.__exit__(None, None, None)
+            self.dry_run = None
+            self.drop_unheld()
+
     def drop_unheld(self) -> None:
+        if self.dry_run is not None:
+            return  # its pods may be added again
         held = {name for each in self.holding.values() for name in self.claims_of(each)}
         gone = self.kept.keys() - held
         if gone:
@@ -155,6 +171,7 @@ def check_steps(steps: list[Step]) -> None:
     for group, rank, number in list(model.holding):
         model.apply(Step("remove", number, group, rank, 0, 0))
     model.check()
+    model.end_dry_run()
     assert not model.usage, "nothing is kept for claims without pods"
 
 
@@ -200,7 +217,18 @@ def _confirm_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClaimUsage, "requested", planted)
 
 
-PLANTED = [_count_each_holder, _forget_moves, _forget_growth, _ignore_scopes, _confirm_all]
+def _keep_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep claims that a dry run has left without pods."""
+
+    def planted(self: ClaimUsage, name: str) -> None:
+        claim = self._claims.get(name)
+        if claim is not None and not claim.pods and not claim.holders and not self._is_dry_run:
+            del self._claims[name]
+
+    monkeypatch.setattr(ClaimUsage, "_drop_unused", planted)
+
+
+PLANTED = [_count_each_holder, _forget_moves, _forget_growth, _ignore_scopes, _confirm_all, _keep_unused]
 
 
 @pytest.mark.parametrize("plant", PLANTED)

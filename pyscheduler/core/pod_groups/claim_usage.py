@@ -90,6 +90,8 @@ class ClaimUsage:
         """Claims with another number of pods since they were settled."""
         self._sums: dict[Holder, Amounts] = {}
         self._is_dry_run = False
+        self._unused: set[str] = set()
+        """Claims that a dry run has left without pods and holders."""
 
     def __bool__(self) -> bool:
         """Return True if there is anything to count."""
@@ -148,6 +150,9 @@ class ClaimUsage:
             yield
         finally:
             self._is_dry_run = before
+            unused, self._unused = self._unused, set()
+            for name in unused:
+                self._drop_unused(name)
 
     def touch(self, key: PodGroupKey) -> None:
         """Settle a group again, which may count toward another queue or other users."""
@@ -213,10 +218,19 @@ class ClaimUsage:
                 held.pop(name, None)
             for each in scopes:
                 self._move(claim.amounts, old[each], claim.counted_for(each), touched)
-            if not claim.pods and not claim.holders and not self._is_dry_run:
-                del self._claims[name]
+            self._drop_unused(name)
         if held:
             self._held[holder], self._scopes[holder] = held, scope
+
+    def _drop_unused(self, name: str) -> None:
+        """Drop a claim without pods and holders; in a dry run, once that has ended."""
+        claim = self._claims.get(name)
+        if claim is None or claim.pods or claim.holders:
+            return
+        if self._is_dry_run:
+            self._unused.add(name)
+        else:
+            del self._claims[name]
 
     def _move(self, amounts: Amounts, old: Holder | None, new: Holder | None, touched: dict[Holder, None]) -> None:
         if old == new:

@@ -1,4 +1,4 @@
-"""Usage of claims: settling a holder costs the same however many others hold its claims."""
+"""Usage of claims: settling a holder costs the same however many others hold its claims, and none is left over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import FrameType
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroupKey
-from pyscheduler.core.pod_groups.claim_usage import RESERVED, ClaimUsage, Holder, Scope
+from pyscheduler.core.pod_groups.claim_usage import PLACED, RESERVED, ClaimUsage, Holder, Scope
 from pyscheduler.testing import pod
 
 SCOPE: Scope = ("q", ())
@@ -44,3 +44,18 @@ def calls_for_another_holder(count: int) -> int:
 
 def test_another_holder_of_a_claim_costs_the_same_whatever_the_number_of_holders() -> None:
     assert calls_for_another_holder(1000) == calls_for_another_holder(10)
+
+
+def test_claim_that_was_held_in_a_dry_run_only_is_read_anew_afterwards() -> None:
+    amounts, holder, user = {"gpu": 8}, Holder(PodGroupKey("ns", "a"), PLACED), user_of_claim("p")
+    usage = ClaimUsage(lambda _: {"c": dict(amounts)})
+    with usage.dry_run():
+        usage.add(holder, user)
+        settle(usage)
+        usage.remove(holder, user.uid)
+        settle(usage)
+    assert not usage
+    amounts["gpu"] = 1
+    usage.add(holder, user)
+    settle(usage)
+    assert usage.amounts(holder) == {"gpu": 1}
