@@ -25,7 +25,7 @@ from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, D,
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
-from pyscheduler.core.pod_groups.usage import Usage
+from pyscheduler.core.pod_groups.usage import GroupUsage, Usage
 
 _CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
 
@@ -326,7 +326,7 @@ class PodGroupManager(PodGroupStates):
             may_start = self._may_start(group)
             reserved: Mapping[str, int] = self.usage.reserved(key) if may_start else {}
             claimed, kept = self._claims.amounts(Holder(key, PLACED)), self._claims.amounts(Holder(key, RESERVED))
-            if (reserved or kept) and self._may_not_reserve(quota, group, sum_of((reserved, kept))):
+            if (reserved or kept) and self._may_not_reserve(quota, group, usage, sum_of((reserved, kept))):
                 self.usage.refused.add(key)
                 reserved, kept = {}, {}
             allocated, pending = usage.reported(reserved)
@@ -368,12 +368,17 @@ class PodGroupManager(PodGroupStates):
         """Return why the queue of the group admits none; "" if it does, or if there are no queues."""
         return self.call_quota(f"plugin {self.quota_name} failed", lambda quota: quota.unavailable(group))
 
-    def _may_not_reserve(self, quota: QuotaPlugin, group: PodGroup, reserved: Mapping[str, int]) -> bool:
+    def _may_not_reserve(
+        self, quota: QuotaPlugin, group: PodGroup, usage: GroupUsage, reserved: Mapping[str, int]
+    ) -> bool:
         """Return True if the queue of the group admits none, or less than the group claims to have been admitted."""
         if self._unavailable(group):
             return True
         if group.key not in self.usage.claimed:
             return False
+        allocated, pending = usage.reported({})
+        allocated = sum_of((allocated, self._claims.amounts(Holder(group.key, PLACED))))
+        self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)  # or it would count twice
         return bool(self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.exceeded, group, dict(reserved)))
 
     def accounted(self, key: PodGroupKey) -> PodGroup | None:
