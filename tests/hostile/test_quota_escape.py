@@ -239,3 +239,65 @@ def test_claim_shared_with_a_pod_of_another_queue_counts_before_that_pod_ends() 
     cluster.end("a")
     cluster.advance(60)
     assert cluster.members("b") == 0
+
+
+QUEUE_GATE = {"name": "pyscheduler.io/queue-admission"}
+
+
+def gated_user_of(name: str, claim_name: str, cpu: int = 1000) -> Manifest:
+    """Return a pod that uses a claim, waits for its queue, and by default fits no node."""
+    made = user_of(name, claim_name)
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": str(cpu)}} if cpu else {}
+    made["spec"]["schedulingGates"] = [QUEUE_GATE]
+    return made
+
+
+def hold_claim_without_minimum(cluster: Cluster, name: str, claim_name: str) -> None:
+    """Let a group be admitted, with a claim, that has too few members afterwards."""
+    pods = [annotated(gated_user_of(f"{name}{i}", claim_name), pod_group_queue="q") for i in range(2)]
+    admitted = gang(name, 2, pods)
+    cluster.exempt(admitted)
+    cluster.submit(admitted)
+    cluster.advance(20)
+    assert not cluster.pods[f"default/{name}0"].manifest["spec"].get("schedulingGates")
+    cluster.delete("Pod", f"{name}1")
+    cluster.advance(5)
+
+
+def test_claims_that_admitted_groups_without_their_minimum_hold_are_no_devices_for_others() -> None:
+    cluster = with_devices(2)
+    for i in range(4):
+        cluster.apply(claim(f"c{i}", exactly(count=2)))
+        hold_claim_without_minimum(cluster, f"h{i}", f"c{i}")
+    cluster.submit(*[user_of(f"u{i}", f"c{i}") for i in range(4)])
+    cluster.advance(20)
+    assert cluster.members("u") == 1
+
+
+def test_claims_of_pods_that_were_admitted_before_the_quota_was_lowered_are_no_devices_for_others() -> None:
+    """After a restart, these pods have not been compared with the quota when more important ones are attempted."""
+    cluster = with_devices(6)
+    for i in range(3):
+        cluster.submit(claim(f"c{i}", exactly(count=2)), gated_user_of(f"h{i}", f"c{i}"))
+        cluster.advance(20)
+    cluster.apply(queue("q", capability={DEVICES: 2}))
+    important = [user_of(f"u{i}", f"c{i}") for i in range(3)]
+    for each in important:
+        each["spec"]["priority"] = 10
+    cluster.apply_all(*important)
+    cluster.restart()
+    cluster.advance(20)
+    assert cluster.members("u") == 1
+
+
+@pytest.mark.parametrize("cpu", [1000, 0], ids=["cpus and devices", "devices only"])
+def test_quota_is_kept_for_the_devices_of_admitted_pods(cpu: int) -> None:
+    cluster = with_devices(2)
+    for name in ("a", "b"):
+        waiting = gated_user_of(name, f"c-{name}", cpu)
+        waiting["spec"]["nodeSelector"] = {"no": "node"}
+        cluster.submit(claim(f"c-{name}", exactly(count=2)), waiting)
+        cluster.advance(20)
+    gated = [name for name in ("a", "b") if cluster.pods[f"default/{name}"].manifest["spec"].get("schedulingGates")]
+    assert gated == ["b"]
+    assert cluster.reason("b") == "QuotaExceeded"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import pytest
@@ -25,9 +26,17 @@ PODS = [
     for i, names in enumerate([("a",), ("a", "b"), ("b", "c"), ("c",), ("a", "b", "c"), ("a",)])
 ]
 
+USERS = {
+    name: pod(name).uid(name).spec(resourceClaims=[{"name": name, "resourceClaimName": name}]).build() for name in NAMES
+}
+
 
 class Step(NamedTuple):
-    """What happens: a pod comes or goes, a group moves to another scope, or a claim is created anew."""
+    """What happens: a pod comes or goes, a group moves to another scope, or a claim is created anew.
+
+    Or a group may reserve nothing any more, its reservation is no longer confirmed, or a dry run begins; the next time
+    it may again, or the dry run ends.
+    """
 
     action: str
     pod: int
@@ -40,7 +49,7 @@ class Step(NamedTuple):
 STEPS = st.lists(
     st.builds(
         Step,
-        st.sampled_from(["add", "add", "add", "remove", "move", "claim", "settle"]),
+        st.sampled_from(["add", "add", "add", "remove", "move", "claim", "settle", "refuse", "doubt", "dry run"]),
         st.integers(0, len(PODS) - 1),
         st.integers(0, 2),
         st.sampled_from([PLACED, RESERVED, TERMINATING]),
@@ -59,7 +68,12 @@ class Model:
         self.kept: dict[str, int] = {}
         """Amounts of the claims that pods hold: the largest ones since the first of the pods came."""
         self.scopes: dict[int, Scope | None] = dict.fromkeys(range(3), SCOPES[0])
+        self.refused: set[int] = set()
+        """Groups for which nothing is reserved."""
+        self.unconfirmed: set[int] = set()
+        """Groups whose reservations have not been compared with the quota."""
         self.holding: dict[tuple[int, int, int], Pod] = {}
+        self.dry_run: AbstractContextManager[None] | None = None
         self.usage = ClaimUsage(self.claims_of)
 
     def claims_of(self, each: Pod) -> dict[str, Amounts]:
@@ -85,10 +99,28 @@ class Model:
             if name in self.kept:
                 self.kept[name] = max(self.kept[name], step.amount)
             self.usage.set_claim(name, {"gpu": step.amount})
+        elif step.action == "refuse":
+            self.refused ^= {step.group}
+            self.usage.touch(holder(step.group, RESERVED).key)
+        elif step.action == "doubt":
+            self.unconfirmed ^= {step.group}
+        elif step.action == "dry run" and self.dry_run is None:
+            self.dry_run = self.usage.dry_run()
+            self.dry_run.__enter__()
+        elif step.action == "dry run":
+            self.end_dry_run()
         elif step.action == "settle":
             self.check()
 
+    def end_dry_run(self) -> None:
+        if self.dry_run is not None:
+            self.dry_run.__exit__(None, None, None)
+            self.dry_run = None
+            self.drop_unheld()
+
     def drop_unheld(self) -> None:
+        if self.dry_run is not None:
+            return  # its pods may be added again
         held = {name for each in self.holding.values() for name in self.claims_of(each)}
         gone = self.kept.keys() - held
         if gone:
@@ -97,24 +129,34 @@ class Model:
             del self.kept[name]
 
     def scope_of(self, each: Holder) -> Scope | None:
-        return self.scopes[int(each.key.name)]
+        group = int(each.key.name)
+        return None if each.rank == RESERVED and group in self.refused else self.scopes[group]
 
     def check(self) -> None:
         self.usage.settle(self.scope_of)
         for scope in SCOPES:
             held: dict[str, int] = {}
-            for (group, _, _), each in self.holding.items():
-                if self.scopes[group] == scope:
+            for (group, rank, _), each in self.holding.items():
+                if self.scope_of(holder(group, rank)) == scope:
                     held.update({name: self.kept[name] for name in self.claims_of(each)})
             groups = [group for group in range(3) if self.scopes[group] == scope]
             counted = sum_of(self.usage.amounts(holder(g, rank)) for g in groups for rank in range(3))
             assert counted.get("gpu", 0) == sum(held.values())
-            self.check_requested(scope, held)
+            self.check_requested(scope)
 
-    def check_requested(self, scope: Scope, held: dict[str, int]) -> None:
-        new = PodGroup(PodGroupKey("ns", "new"), 1, queue=scope[0], accounts=scope[1])
-        requested = sum_of(self.usage.requested(new, PODS)).get("gpu", 0)
-        assert requested == sum(amount for name, amount in self.amounts.items() if name not in held)
+    def check_requested(self, scope: Scope) -> None:
+        """Check that a new group requests what counts toward no confirmed holder, for each claim alone."""
+        new, doubted = PodGroup(PodGroupKey("ns", "new"), 1, queue=scope[0], accounts=scope[1]), set[PodGroupKey]()
+        doubted.update(holder(group, RESERVED).key for group in self.unconfirmed)
+        for name in NAMES:
+            ranks = {(g, r) for (g, r, _), each in self.holding.items() if name in self.claims_of(each)}
+            holders = {each for each in (holder(*of) for of in ranks) if self.scope_of(each) == scope}
+            confirmed = {each for each in holders if each.rank != RESERVED or each.key not in doubted}
+            requested = [*self.usage.requested(new, [USERS[name]], doubted)]
+            if not confirmed:
+                assert requested == [{"gpu": self.amounts[name]}]
+            elif confirmed == holders or any(each.rank != RESERVED for each in holders):
+                assert not requested
 
 
 def holder(group: int, rank: int) -> Holder:
@@ -129,6 +171,7 @@ def check_steps(steps: list[Step]) -> None:
     for group, rank, number in list(model.holding):
         model.apply(Step("remove", number, group, rank, 0, 0))
     model.check()
+    model.end_dry_run()
     assert not model.usage, "nothing is kept for claims without pods"
 
 
@@ -164,7 +207,31 @@ def _ignore_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claim_usage, "scope_of", lambda group: SCOPES[0])
 
 
-@pytest.mark.parametrize("plant", [_count_each_holder, _forget_moves, _forget_growth, _ignore_scopes])
+def _confirm_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a claim for counted that counts toward an unconfirmed reservation."""
+    requested = ClaimUsage.requested
+
+    def planted(self: ClaimUsage, group: PodGroup, pods: Any, unconfirmed: Any) -> Any:
+        return requested(self, group, pods)
+
+    monkeypatch.setattr(ClaimUsage, "requested", planted)
+
+
+def _keep_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep claims that a dry run has left without pods."""
+
+    def planted(self: ClaimUsage, name: str) -> None:
+        claim = self._claims.get(name)
+        if claim is not None and not claim.pods and not claim.holders and not self._is_dry_run:
+            del self._claims[name]
+
+    monkeypatch.setattr(ClaimUsage, "_drop_unused", planted)
+
+
+PLANTED = [_count_each_holder, _forget_moves, _forget_growth, _ignore_scopes, _confirm_all, _keep_unused]
+
+
+@pytest.mark.parametrize("plant", PLANTED)
 def test_planted_bug_is_caught(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     assert_caught(check_steps, STEPS)

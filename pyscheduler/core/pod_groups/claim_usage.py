@@ -6,7 +6,7 @@ cannot hide its devices in another queue, from which its pods end first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -29,17 +29,34 @@ class Holder(NamedTuple):
     rank: int
 
 
+_Ranks = tuple[dict[Holder, None], dict[Holder, None], dict[Holder, None]]
+_NONE: _Ranks = ({}, {}, {})
+
+
 class _Claim(Struct):
     """A claim that pods hold."""
 
     amounts: Amounts
     pods: int = 0
-    holders: dict[Holder, Scope] = {}
+    holders: dict[Scope, _Ranks] = {}
+    """Holders in each scope by rank, in the order in which they came."""
+
+    def hold(self, holder: Holder, scope: Scope) -> None:
+        """Add a holder to a scope."""
+        self.holders.setdefault(scope, ({}, {}, {}))[holder.rank][holder] = None
+
+    def release(self, holder: Holder, scope: Scope) -> None:
+        """Remove a holder from a scope; another one is ignored."""
+        ranks = self.holders.get(scope)
+        if ranks is not None:
+            ranks[holder.rank].pop(holder, None)
+            if not any(ranks):
+                del self.holders[scope]
 
     def counted_for(self, scope: Scope) -> Holder | None:
         """Return the holder that the claim counts toward; None if there is none in this scope."""
-        holders = (holder for holder, of in self.holders.items() if of == scope)
-        return min(holders, key=lambda holder: holder.rank, default=None)
+        first = next(filter(None, self.holders.get(scope, ())), None)
+        return None if first is None else next(iter(first))
 
 
 def sum_of(requests: Iterable[Mapping[str, int]]) -> Amounts:
@@ -73,6 +90,8 @@ class ClaimUsage:
         """Claims with another number of pods since they were settled."""
         self._sums: dict[Holder, Amounts] = {}
         self._is_dry_run = False
+        self._unused: set[str] = set()
+        """Claims that a dry run has left without pods and holders."""
 
     def __bool__(self) -> bool:
         """Return True if there is anything to count."""
@@ -117,7 +136,7 @@ class ClaimUsage:
         if claim is None:
             return []
         grown = {r: n - claim.amounts.get(r, 0) for r, n in amounts.items() if n > claim.amounts.get(r, 0)}
-        holders = [h for scope in set(claim.holders.values()) if (h := claim.counted_for(scope)) is not None]
+        holders = [h for scope in claim.holders if (h := claim.counted_for(scope)) is not None]
         for holder in holders:
             self._add(holder, grown, 1)
         self._add_to(claim.amounts, grown, 1)
@@ -131,6 +150,9 @@ class ClaimUsage:
             yield
         finally:
             self._is_dry_run = before
+            unused, self._unused = self._unused, set()
+            for name in unused:
+                self._drop_unused(name)
 
     def touch(self, key: PodGroupKey) -> None:
         """Settle a group again, which may count toward another queue or other users."""
@@ -151,10 +173,18 @@ class ClaimUsage:
         """Return the sum of the claims that count toward a holder."""
         return self._sums.get(holder, {})
 
-    def requested(self, group: PodGroup, pods: Iterable[Pod], *, with_terminating: bool = True) -> Iterator[Amounts]:
+    def requested(
+        self,
+        group: PodGroup,
+        pods: Iterable[Pod],
+        unconfirmed: Container[PodGroupKey] = (),
+        *,
+        with_terminating: bool = True,
+    ) -> Iterator[Amounts]:
         """Yield what pending pods of a group request by claims that do not count in its scope yet.
 
-        Those that are reserved for the group itself are part of what it requests.
+        Those that are reserved for the group itself are part of what it requests, and so are those that count toward a
+        reservation of the `unconfirmed` groups.
         """
         scope, own = scope_of(group), Holder(group.key, RESERVED)
         claims: dict[str, Amounts] = {}
@@ -163,12 +193,10 @@ class ClaimUsage:
                 claims.update(self._claims_of(pod))
         for name, amounts in claims.items():
             known = self._claims.get(name)
-            holders = {} if known is None else known.holders
-            is_counted = any(
-                of == scope and holder != own and (with_terminating or holder.rank != TERMINATING)
-                for holder, of in holders.items()
-            )
-            if not is_counted:
+            placed, terminating, reserved = known.holders.get(scope, _NONE) if known is not None else _NONE
+            other = next((holder for holder in reserved if holder != own), None)
+            is_reserved = other is not None and other.key not in unconfirmed
+            if not (placed or (terminating and with_terminating) or is_reserved):
                 yield amounts
 
     def _settle(self, holder: Holder, scope: Scope | None, names: Iterable[str], touched: dict[Holder, None]) -> None:
@@ -180,18 +208,29 @@ class ClaimUsage:
                 continue
             scopes = {each for each in (before, scope) if each is not None}
             old = {each: claim.counted_for(each) for each in scopes}
-            if scope is not None and name in counts:
-                claim.holders[holder] = scope
+            after = scope if name in counts else None
+            if before is not None and before != after:
+                claim.release(holder, before)
+            if after is not None:
+                claim.hold(holder, after)
                 held[name] = None
             else:
-                claim.holders.pop(holder, None)
                 held.pop(name, None)
             for each in scopes:
                 self._move(claim.amounts, old[each], claim.counted_for(each), touched)
-            if not claim.pods and not claim.holders and not self._is_dry_run:
-                del self._claims[name]
+            self._drop_unused(name)
         if held:
             self._held[holder], self._scopes[holder] = held, scope
+
+    def _drop_unused(self, name: str) -> None:
+        """Drop a claim without pods and holders; in a dry run, once that has ended."""
+        claim = self._claims.get(name)
+        if claim is None or claim.pods or claim.holders:
+            return
+        if self._is_dry_run:
+            self._unused.add(name)
+        else:
+            del self._claims[name]
 
     def _move(self, amounts: Amounts, old: Holder | None, new: Holder | None, touched: dict[Holder, None]) -> None:
         if old == new:

@@ -25,7 +25,7 @@ from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, D,
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
-from pyscheduler.core.pod_groups.usage import Usage
+from pyscheduler.core.pod_groups.usage import GroupUsage, Usage
 
 _CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
 
@@ -103,9 +103,7 @@ class PodGroupManager(PodGroupStates):
             return f"pod group {key} waits for the binding of {awaited.name}, which was refused before"
         if key in self.gate_removals:
             return f"queue {self.queue_of(requirements)} admits the pod; its gate {QUEUE_GATE} is being removed"
-        if (quota := self.quota) is None:
-            return ""
-        return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.unavailable, requirements)
+        return "" if self.quota is None else self._unavailable(requirements)
 
     def shortage(self, group: PodGroup, pending: Collection[Pod]) -> str:
         """Return what the pods and those that have started lack of the group's minimums; "" if nothing."""
@@ -296,8 +294,8 @@ class PodGroupManager(PodGroupStates):
         requests = [pod.requests.effective for pod in pods]
         if self.quota is not None and any(pod.spec.resource_claims for pod in pods):
             self.report_usage()
-            counts_terminating = not self._terminating.are_left_out
-            requests += self._claims.requested(group, pods, with_terminating=counts_terminating)
+            counts_terminating, unconfirmed = not self._terminating.are_left_out, self.usage.unconfirmed(group.key)
+            requests += self._claims.requested(group, pods, unconfirmed, with_terminating=counts_terminating)
         return sum_of(requests)
 
     def needed_count(self, group: PodGroup) -> int:
@@ -317,6 +315,7 @@ class PodGroupManager(PodGroupStates):
             used: Usage = (of_queue.queue, amounts, {}, False, of_queue.accounts)
             self._reported.set(of_queue.key, used if amounts else None)
         for key, usage in self.usage.take_stale():
+            self.usage.refused.discard(key)
             group = self.accounted(key) if usage is not None and key in self._groups else None
             if usage is None or group is None:
                 self._queues_in_use.remove(key)
@@ -324,17 +323,18 @@ class PodGroupManager(PodGroupStates):
                 self._reported.set(key, None)
                 continue
             state = self._groups[key]
-            may_start = state.requirements is group and self._has_minimum(group, state)
+            may_start = self._may_start(group)
             reserved: Mapping[str, int] = self.usage.reserved(key) if may_start else {}
             claimed, kept = self._claims.amounts(Holder(key, PLACED)), self._claims.amounts(Holder(key, RESERVED))
-            if (reserved or kept) and self._may_not_reserve(quota, group, sum_of((reserved, kept))):
-                reserved = {}
+            if (reserved or kept) and self._may_not_reserve(quota, group, usage, sum_of((reserved, kept))):
+                self.usage.refused.add(key)
+                reserved, kept = {}, {}
             allocated, pending = usage.reported(reserved)
-            if claimed or (kept and reserved):
-                allocated = sum_of((allocated, claimed, kept if reserved else {}))
+            if claimed or kept:
+                allocated = sum_of((allocated, claimed, kept))
             if key in self.usage.too_large or not may_start:
                 pending = {}  # no share is kept for a group that cannot start
-            is_started = bool(state.placed or reserved)
+            is_started = bool(state.placed or reserved or kept)
             self._queues_in_use.set(group, is_used=bool(state.placed))
             if group.accounts:
                 self._call(None, quota, QUOTA, quota.set_placed, group, len(state.placed) or int(is_started))
@@ -351,16 +351,35 @@ class PodGroupManager(PodGroupStates):
     def _scope_of(self, holder: Holder) -> Scope | None:
         key, is_terminating = holder.key, holder.rank == TERMINATING
         group = self._terminating.group(key) if is_terminating else self.accounted(key) if key in self._groups else None
-        return None if group is None else scope_of(group)
+        if group is None or (holder.rank == RESERVED and not self._may_reserve(group)):
+            return None  # what is not reported must not count as held: others would use the claim outside of the quota
+        return scope_of(group)
 
-    def _may_not_reserve(self, quota: QuotaPlugin, group: PodGroup, reserved: Mapping[str, int]) -> bool:
+    def _may_start(self, group: PodGroup) -> bool:
+        """Return True if the group is valid and has its minimum."""
+        state = self._groups[group.key]
+        return state.requirements is group and self._has_minimum(group, state)
+
+    def _may_reserve(self, group: PodGroup) -> bool:
+        """Return True if the group may start and its queue admits groups."""
+        return self._may_start(group) and not self._unavailable(group)
+
+    def _unavailable(self, group: PodGroup) -> str:
+        """Return why the queue of the group admits none; "" if it does, or if there are no queues."""
+        return self.call_quota(f"plugin {self.quota_name} failed", lambda quota: quota.unavailable(group))
+
+    def _may_not_reserve(
+        self, quota: QuotaPlugin, group: PodGroup, usage: GroupUsage, reserved: Mapping[str, int]
+    ) -> bool:
         """Return True if the queue of the group admits none, or less than the group claims to have been admitted."""
-        failed = f"plugin {quota.name} failed"
-        if self._call(failed, quota, QUOTA, quota.unavailable, group):
+        if self._unavailable(group):
             return True
         if group.key not in self.usage.claimed:
             return False
-        return bool(self._call(failed, quota, QUOTA, quota.exceeded, group, dict(reserved)))
+        allocated, pending = usage.reported({})
+        allocated = sum_of((allocated, self._claims.amounts(Holder(group.key, PLACED))))
+        self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)  # or it would count twice
+        return bool(self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.exceeded, group, dict(reserved)))
 
     def accounted(self, key: PodGroupKey) -> PodGroup | None:
         """Return the group whose queue the usage counts toward; None if it is invalid and no pod of it has a node.

@@ -171,7 +171,7 @@ class QuotaWaits:
                 self._outdated[retried_for] = None
 
     def _wait(self, group: PodGroup, queue: str, what: Permission, request: Mapping[str, int]) -> QuotaWait:
-        wait = QuotaWait(what, queue, tuple(sorted(request.items())))
+        wait = QuotaWait(what, queue, _as_request(request))
         if what is Permission.START or not group.accounts:
             return wait
         state = self._groups.get(group.key)
@@ -201,32 +201,50 @@ class QuotaWaits:
                 return
             del self._retried_for[waiting.retried.pod.uid]
             waiting.retried = None
-        while (queued := waiting.first) is not None and not self._queue.is_queued(queued):
+        while (queued := waiting.first) is not None:
+            if not self._queue.is_queued(queued):
+                self._remove(queued)
+                continue
+            requests = self._requests(wait, queued)
+            is_granted = self._is_granted(wait, waiting.group, queued, requests)
+            if not is_granted and wait.request in requests:
+                return
             self._remove(queued)
-        if queued is None:
-            del self._waiting[wait]
-        elif self._is_granted(wait, waiting.group, queued):
-            self._remove(queued)
-            waiting.retried, self._retried_for[queued.pod.uid] = queued, wait
             self._queue.requeue(queued.pod, QUOTA_CHANGED, now)
+            if is_granted:
+                waiting.retried, self._retried_for[queued.pod.uid] = queued, wait
+                return  # otherwise it waits for something else than the others, which it must not hold back
+        del self._waiting[wait]
 
     def _remove(self, queued: QueuedPodGroup) -> None:
         for wait, order in self._waits_of.pop(queued.pod.uid, ()):
             del self._waiting[wait].entries[order]
 
-    def _request(self, wait: QuotaWait, queued: QueuedPodGroup) -> Mapping[str, int]:
-        """Return what the group requests now: other pods may have got the claims that it shares, or released them."""
-        group = self._groups.requirements(queued.key)
-        if not isinstance(group, PodGroup) or not any(pod.spec.resource_claims for pod in queued.templates()):
-            return dict(wait.request)
-        if self._groups.shortage(group, ()):
-            return self._groups.needed(group, queued.pods)
-        return min((self._groups.requests_of(group, (pod,)) for pod in queued.pods), key=lambda r: sum(r.values()))
+    def _requests(self, wait: QuotaWait, queued: QueuedPodGroup) -> Collection[Request]:
+        """Return what the group requests now: other pods may have got the claims that it shares, or released them.
 
-    def _is_granted(self, wait: QuotaWait, group: PodGroup, queued: QueuedPodGroup) -> bool:
+        If it has its minimum, each distinct request of its members is one of them.
+        """
+        groups, group = self._groups, self._groups.requirements(queued.key)
+        has_claims = any(pod.spec.resource_claims for pod in queued.templates())
+        if wait.permission is not Permission.ALLOCATE or not has_claims or not isinstance(group, PodGroup):
+            return (wait.request,)
+        if groups.shortage(group, ()):
+            return (_as_request(groups.needed(group, queued.pods)),)
+        return {_as_request(groups.requests_of(group, (pod,))): None for pod in queued.pods}
+
+    def _is_granted(
+        self, wait: QuotaWait, group: PodGroup, queued: QueuedPodGroup, requests: Collection[Request]
+    ) -> bool:
         if wait.permission is Permission.START:
             failed = self._first_that_failed(wait.queue)
             return failed is None or queued.order < failed.order
         if wait.permission is Permission.ALLOCATE:
-            return not self._groups.exceeded(group, self._request(wait, queued))
+            own = self._groups.requirements(queued.key)  # what is reserved for it is part of its request
+            group = own if isinstance(own, PodGroup) else group
+            return any(not self._groups.exceeded(group, dict(request)) for request in requests)
         return self._groups.may_reclaim(group, dict(wait.request))
+
+
+def _as_request(amounts: Mapping[str, int]) -> Request:
+    return tuple(sorted(amounts.items()))

@@ -82,6 +82,8 @@ class UsageByGroup:
         """
         self.claimed: set[PodGroupKey] = set()
         """Groups with reservations that their pods claim, and that have not been compared with the quota."""
+        self.refused: set[PodGroupKey] = set()
+        """Groups with reservations that the quota does not allow, and that are not reported to it."""
         self._gated: dict[PodGroupKey, set[str]] = {}
         """UIDs of the pending pods that PreEnqueue plugins gate: they request nothing until they could run."""
         self.too_large: set[PodGroupKey] = set()
@@ -152,6 +154,13 @@ class UsageByGroup:
         for pod in self._reserved.get(key, {}).values():
             total.update(pod.requests.effective)
         return total
+
+    def unconfirmed(self, key: PodGroupKey) -> Collection[PodGroupKey]:
+        """Return the groups whose reservations a request of this group must not rely on.
+
+        Without those of the group itself, more claims may count toward others, and the quota may not allow that.
+        """
+        return self.claimed if key in self._reserved else self.refused
 
     def _set_reserved(self, key: PodGroupKey, pods: dict[str, Pod]) -> None:
         before = self._reserved.pop(key, {})

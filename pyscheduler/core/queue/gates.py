@@ -12,11 +12,13 @@ from pyscheduler.api.cycle import CallObserver
 from pyscheduler.api.outcome import Code, Rejection
 from pyscheduler.api.plugin import PreEnqueuePlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Instrument
+from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.queue_gate import has_only_queue_gate, without_gates
 from pyscheduler.core.queue.hints import ObjectKey
 from pyscheduler.core.queue.profile import QueueProfile
@@ -29,23 +31,18 @@ PRE_ENQUEUE = "PreEnqueue"
 class Gates:
     """PreEnqueue plugins by scheduler name."""
 
-    def __init__(
-        self, profiles: Mapping[str, QueueProfile], instrument: Instrument, set_gated: Callable[[str, bool], None]
-    ) -> None:
-        """Create the gates. If there are queues, a pod is admitted that only its queue still gates.
-
-        `set_gated` is called with the UID of a pod, and whether it is gated, when that may have changed.
-        """
+    def __init__(self, profiles: Mapping[str, QueueProfile], instrument: Instrument, groups: PodGroupManager) -> None:
+        """Create the gates. If there are queues, a pod is admitted that only its queue still gates."""
         self._plugins = {name: each.pre_enqueue for name, each in profiles.items()}
         self._has_queues = next(iter(profiles.values())).has_queues
-        self._set_gated = set_gated
+        self._groups = groups
         self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
         """Plugins in calling order for gated pods, by profile and by the plugin that gated the pod last."""
         self._instrument = instrument
         self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in profiles}
         self._runs = 0
         self.broken: set[str] = set()
-        """UIDs of pods that are gated because a plugin raised."""
+        """UIDs of pods, and of the entries of pod groups, that are gated because a plugin raised."""
         self.reports: list[tuple[Pod, str]] = []
         """Gated pods with new reasons to report."""
         self._reported: dict[str, str] = {}
@@ -71,11 +68,11 @@ class Gates:
         observer = self._instrument.call_observer(self._runs)
         point = self._points[profile]
         point.began = point.clock()
-        code = self._run(plugins, queued, observer)
+        code = self._run_for(plugins, queued, observer)
         point.leave(SUCCESS if code is None else code.camel)
         if code is not None or gate:
             for each in pods_of(queued):
-                self._set_gated(each.pod.uid, code is not None)
+                self._groups.set_gated(each.pod.uid, code is not None)
         return code is None
 
     def is_still_gated(self, queued: QueuedPod, gate_results: dict[Hashable, bool]) -> bool:
@@ -83,24 +80,20 @@ class Gates:
         gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
         if gate.name != queued.gating_plugin:
             return False
-        pod = self._as_read_by_plugins(_gated_pod(queued))
+
+        def passes(pod: Pod) -> bool:
+            return not _gates(gate, self._as_read_by_plugins(pod), gate_results)
+
         try:
-            key = call_guarded(gate.name, "GateKey", gate.gate_key, pod)
-            if key is None:
-                return call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, pod) is not None
-            gated = gate_results.get((id(gate), key))
-            if gated is None:
-                rejection = call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, pod)
-                gated = gate_results[id(gate), key] = rejection is not None
-            return gated
+            return not (passes(_first_pod(queued)) or self._are_others_enough(queued, passes))
         except PluginFailed:
             return False  # `admit` calls the plugin again and reports the failure
 
     def gate_object(self, queued: QueuedPod) -> ObjectKey | None:
-        """Return the object without which a pod stays gated; None if it may be any, or the plugin raises."""
+        """Return the object without which a pod without a group stays gated; None if any, or if the plugin raises."""
         gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
         try:
-            return call_guarded(gate.name, "GateObject", gate.gate_object, _gated_pod(queued))
+            return call_guarded(gate.name, "GateObject", gate.gate_object, queued.pod)
         except PluginFailed:
             return None
 
@@ -116,15 +109,46 @@ class Gates:
         return plugins
 
     def forget(self, uid: str) -> None:
-        """Forget a pod that has left the queue."""
+        """Forget a pod, or the entry of a pod group, that has left the queue."""
         self.broken.discard(uid)
         self._reported.pop(uid, None)
 
-    def _run(
+    def _run_for(
         self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, observer: CallObserver | None
     ) -> Code | None:
-        """Return the status code of the first plugin that gates the pod, or None."""
-        pod = _gated_pod(queued)
+        """Return the status code of the first plugin that gates the pod, or a group; None if none does."""
+        code = self._run(plugins, queued, _first_pod(queued), observer)
+        if code is None:
+            return None
+        gate = queued.gating_plugin
+        if self._are_others_enough(queued, lambda pod: self._run(plugins, queued, pod, observer) is None):
+            self.broken.discard(queued.pod.uid)
+            queued.gating_plugin = ""
+            return None
+        queued.gating_plugin = gate
+        return code
+
+    def _are_others_enough(self, queued: QueuedPod, passes: Callable[[Pod], bool]) -> bool:
+        """Return True if as many pods of a group pass as it needs, without the first one, so that it holds none back.
+
+        The attempt has the reasons of those that do not. No pod is evaluated without need: a group may have thousands.
+        """
+        if not isinstance(queued, QueuedPodGroup):
+            return False
+        group, passing = self._groups.requirements(queued.key), 0
+        needed = self._groups.needed_count(group) if isinstance(group, PodGroup) else 1
+        left = len(queued.members) - 1
+        for pod in queued.pods[1:] if needed <= left else ():
+            passing += passes(pod)
+            left -= 1
+            if passing >= needed or passing + left < needed:
+                break
+        return passing >= needed
+
+    def _run(
+        self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, pod: Pod, observer: CallObserver | None
+    ) -> Code | None:
+        """Return the status code of the first plugin that gates this pod of an entry, or None."""
         if self._has_queues:
             pod = self._as_read_by_plugins(pod)
         spec = pod.spec
@@ -143,7 +167,7 @@ class Gates:
                 if plugin.reports_gating:
                     self._report(pod, rejection.message)
             except BaseException as error:
-                code = self._handle_failure(plugin, pod, error)
+                code = self._handle_failure(plugin, queued.pod.uid, error)
             queued.unschedulable_plugins = shared(queued.unschedulable_plugins | {plugin.name})
             queued.gating_plugin = plugin.name
             return code
@@ -152,12 +176,12 @@ class Gates:
             self._reported.pop(pod.uid, None)
         return None
 
-    def _handle_failure(self, plugin: PreEnqueuePlugin, pod: Pod, error: BaseException) -> Code:
+    def _handle_failure(self, plugin: PreEnqueuePlugin, uid: str, error: BaseException) -> Code:
         try:
             raise_plugin_failed(plugin.name, PRE_ENQUEUE, error)
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-        self.broken.add(pod.uid)
+        self.broken.add(uid)
         return Code.ERROR
 
     def _report(self, pod: Pod, reason: str) -> None:
@@ -166,9 +190,20 @@ class Gates:
             self.reports.append((pod, reason))
 
 
-def _gated_pod(queued: QueuedPod) -> Pod:
-    """Return the pod for which PreEnqueue plugins are called: of a group, a member, since claims belong to pods."""
+def _first_pod(queued: QueuedPod) -> Pod:
+    """Return the pod for which plugins are called first: of a group, a member, since claims belong to pods."""
     return next(iter(queued.members.values())).pod if isinstance(queued, QueuedPodGroup) else queued.pod
+
+
+def _gates(gate: PreEnqueuePlugin, pod: Pod, gate_results: dict[Hashable, bool]) -> bool:
+    """Return True if the plugin gates the pod; `gate_results` is the cache of one event. PluginFailed if it raises."""
+    key = call_guarded(gate.name, "GateKey", gate.gate_key, pod)
+    gated = None if key is None else gate_results.get((id(gate), key))
+    if gated is None:
+        gated = call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, pod) is not None
+        if key is not None:
+            gate_results[id(gate), key] = gated
+    return gated
 
 
 def _call_checked(plugin: PreEnqueuePlugin, pod: Pod) -> Rejection | None:

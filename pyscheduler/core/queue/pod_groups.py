@@ -7,7 +7,7 @@ of the API server.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.pod import Pod
@@ -26,9 +26,11 @@ REPORT_DELAY = 2.0
 class PodGroupMembers:
     """Pending members of all groups, by UID. In the index, members are in this tier and groups in others."""
 
-    def __init__(self, index: TierIndex, manager: PodGroupManager) -> None:
+    def __init__(self, index: TierIndex, manager: PodGroupManager, forget: Callable[[str], None]) -> None:
+        """`forget` is called with the UID of the entry of a group that has no pending members any more."""
         self._index = index
         self._manager = manager
+        self._forget = forget
         self._entry_of: dict[str, QueuedPodGroup] = {}
         self.entries: dict[PodGroupKey, QueuedPodGroup] = {}
         """Groups with pending members."""
@@ -74,6 +76,7 @@ class PodGroupMembers:
         queued = entry.remove_member(uid)
         if not entry.members:
             del self.entries[entry.key]
+            self._forget(entry.pod.uid)
             tier = self._index.get(entry.pod.uid)
             if tier is not None:
                 tier.remove(entry.pod.uid)

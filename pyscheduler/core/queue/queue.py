@@ -93,7 +93,7 @@ class SchedulingQueue(QueueContents):
         self._events = EventEvaluator(
             {name: Hints(each.events_to_register, instrument, each.hint_scopes) for name, each in profiles.items()}
         )
-        self.gates = Gates(profiles, instrument, self._groups.set_gated)
+        self.gates = Gates(profiles, instrument, self._groups)
         self._backoff_policy = backoff
         self._tiers = Tiers(first, instrument, self._events, self.gates, self._groups, previous)
         self.tier_of = self._tiers.index

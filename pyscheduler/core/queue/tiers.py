@@ -44,7 +44,7 @@ class Tiers:
         self.backoff = BackoffQueue(sort, instrument, index)
         readers = HintReaders(events.scope_of, events.objects_of, gates.gate_object)
         self.unschedulable = UnschedulablePods(self.index, readers)
-        self.members = PodGroupMembers(self.index, groups)
+        self.members = PodGroupMembers(self.index, groups, gates.forget)
         self.previous = previous
 
     def __len__(self) -> int:

@@ -236,3 +236,36 @@ def test_devices_keep_no_queue_from_its_share_of_other_resources() -> None:
     made.submit(*with_claim("a", 2, cpu=4))
     made.advance(10)
     assert (len(made.evictions), made.members("a")) == (4, 1)
+
+
+@pytest.mark.parametrize("memory", [("1Mi", "2Gi"), ("2Gi", "1Mi")], ids=" ".join)
+def test_member_with_the_smaller_claim_starts_whatever_memory_the_members_request(memory: tuple[str, str]) -> None:
+    made = cluster(queue("q", capability={BY_CLAIM: 2}))
+    made.submit(*with_claim("x"))
+    requests = {"m": (1, "1Mi"), "large": (2, memory[0]), "small": (1, memory[1])}
+    made.apply_all(*(claim(name, exactly(count=count)) for name, (count, _) in requests.items()))
+    pods = [using(pod(name, memory=amount), name) for name, (_, amount) in requests.items()]
+    group = gang("g", 1, [annotated(each, pod_group_queue="q") for each in pods])
+    made.exempt(group)
+    made.submit(group)
+    made.advance(100)
+    assert made.members("m") == 1
+    made.end("x")
+    made.advance(10)
+    assert (made.members("large"), made.members("small")) == (0, 1)
+
+
+def test_pod_that_needs_a_released_claim_itself_holds_back_no_others() -> None:
+    """The pods wait for the same, until the claim that one of them shares does not count any more."""
+    made = cluster(queue("q", capability={BY_CLAIM: 2, "cpu": 2}))
+    made.submit(claim("shared", exactly(count=2)), *(using(pod(f"r{i}"), "shared") for i in range(2)))
+    made.submit(using(pod("a"), "shared"))
+    made.submit(in_queue("q", pod("b")))
+    made.advance(30)
+    assert made.members("r") == 2
+    made.submit(queue("q", capability={BY_CLAIM: 1, "cpu": 2}))
+    for i in range(2):
+        made.end(f"r{i}")
+    made.advance(10)
+    assert (made.members("a"), made.members("b")) == (0, 1)
+    assert f"its capability of 1 {BY_CLAIM} by 1" in made.message("a")

@@ -175,3 +175,41 @@ def test_members_have_claims_of_templates(api: str, config: Any) -> None:
         cluster.submit({**member, "status": status})
     cluster.advance(10)
     assert cluster.members(group) == 2
+
+
+def users_of_claims(count: int) -> list[Manifest]:
+    """Return pods, each with its own claim, that fit a node which does not exist yet."""
+    pods = [pod(f"a{i}") for i in range(count)]
+    for i, each in enumerate(pods):
+        claims = [{"name": "device", "resourceClaimName": f"c{i}"}]
+        each["spec"] |= {"resourceClaims": claims, "nodeSelector": {"zone": "x"}}
+    return pods
+
+
+@pytest.mark.parametrize(
+    ("minimum", "deleted", "bound"),
+    [
+        (1, (0,), (1, 2)),
+        (1, (2,), (0, 1)),
+        (1, (0, 1), (2,)),
+        (2, (0,), (1, 2)),
+        (2, (0, 1), ()),
+        (2, (1, 2), ()),
+        (3, (0,), ()),
+    ],
+)
+def test_members_whose_claims_were_deleted_hold_back_no_others(
+    minimum: int, deleted: tuple[int, ...], bound: tuple[int, ...]
+) -> None:
+    cluster = Cluster(device_class(), resource_slice("n", "g0", "g1", "g2"))
+    group = gang("a", minimum, users_of_claims(3))
+    cluster.submit(*(claim(f"c{i}") for i in range(3)), group)
+    for i in deleted:
+        cluster.delete("ResourceClaim", f"c{i}")
+    cluster.advance(5)
+    cluster.submit(node("n", 16, {"zone": "x"}))
+    cluster.advance(700)
+    assert cluster.bindings.keys() == {f"default/a{i}" for i in bound}
+    cluster.submit(*(claim(f"c{i}") for i in deleted))
+    cluster.advance(20)
+    assert cluster.members(group) == 3

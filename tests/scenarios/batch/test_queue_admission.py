@@ -96,6 +96,25 @@ def test_restart_does_not_admit_another_group_instead(api: str) -> None:
     assert [cluster.members(group) for group in (first, second)] == [2, 0]
 
 
+@pytest.mark.parametrize("changes", range(4))
+def test_restart_keeps_the_quota_of_admitted_pods_however_often_it_is_reported(changes: int) -> None:
+    cluster = Cluster(node("n", 10), queue("q", capability={"cpu": 20}))
+    admitted = gated_gang("a", 2)
+    for each in admitted.pods:
+        each["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10"}}
+        each["spec"]["nodeSelector"] = {"no": "node"}
+    cluster.submit(admitted)
+    cluster.advance(10)
+    assert waits_at_gate(cluster, admitted) == 0
+    cluster.restart()
+    for weight in range(changes):
+        cluster.apply(queue("q", capability={"cpu": 20}, weight=weight + 1))
+        cluster.machine.context.groups.report_usage()
+    cluster.submit(in_queue("q", pod("b", priority=10)))
+    cluster.advance(10)
+    assert cluster.members("b") == 0
+
+
 def test_restart_between_two_gates_removes_the_other_one() -> None:
     cluster = Cluster(node("n", 10), queue("q", capability={"cpu": 2}))
     group = gated_gang("a", 2)
