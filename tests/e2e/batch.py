@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.controlplane.arguments import Options
-from tests.e2e.client import ApiClient, ApiError, Json
+from tests.e2e.client import POLL_SECONDS, ApiClient, ApiError, Json
 from tests.e2e.plane import REAL, Plane, new_namespace, opened, real
 from tests.e2e.scheduler import ROOT, install_batch
 from tests.e2e.workloads import placed
@@ -110,12 +110,15 @@ class Namespace:
 
     async def _create(self, item: Json) -> Json:
         path = self.path(item["apiVersion"], item["kind"])
-        try:
-            return await self.api.create(path, item)
-        except ApiError as error:
-            if error.reason != "AlreadyExists" or item["kind"] != "PriorityClass":
-                raise
-        return item
+        while True:
+            try:
+                return await self.api.create(path, item)
+            except ApiError as error:
+                if error.reason == "AlreadyExists" and item["kind"] == "PriorityClass":
+                    return item
+                if "no PriorityClass" not in error.message:  # admission reads classes from a watch
+                    raise
+            await asyncio.sleep(POLL_SECONDS)
 
     async def until(self, holds: Callable[[list[Json]], object], seconds: float = 60.0) -> list[Json]:
         """Wait until a predicate of the pods is true; return them."""
