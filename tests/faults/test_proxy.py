@@ -30,7 +30,7 @@ from tests.faults.proxy import FaultProxy
 from tests.faults.request_matchers import anything, bindings, lists, watches, writes
 from tests.faults.waiting import until
 
-MAPS = "/api/v1/namespaces/default/configmaps"
+SECRETS = "/api/v1/namespaces/default/secrets"
 
 
 @pytest.fixture
@@ -46,13 +46,13 @@ async def client(proxy: FaultProxy) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def make(client: aiohttp.ClientSession, proxy: FaultProxy, name: str) -> int:
-    async with client.post(proxy.url + MAPS, json={"metadata": {"name": name}}) as answer:
+    async with client.post(proxy.url + SECRETS, json={"metadata": {"name": name}}) as answer:
         await answer.read()
         return answer.status
 
 
 async def listed(client: aiohttp.ClientSession, proxy: FaultProxy) -> Json:
-    async with client.get(proxy.url + MAPS) as answer:
+    async with client.get(proxy.url + SECRETS) as answer:
         found: Json = await answer.json()
         return found
 
@@ -64,7 +64,7 @@ async def names(client: aiohttp.ClientSession, proxy: FaultProxy) -> list[str]:
 async def watched(client: aiohttp.ClientSession, proxy: FaultProxy, count: int) -> list[str]:
     """Return the first `count` events of a new watch, as type and name."""
     events: list[str] = []
-    async with client.get(f"{proxy.url}{MAPS}?watch=1&resourceVersion=0") as answer:
+    async with client.get(f"{proxy.url}{SECRETS}?watch=1&resourceVersion=0") as answer:
         while len(events) < count and (line := await answer.content.readline()):
             event = json.loads(line)
             events.append(f"{event['type']} {event['object'].get('metadata', {}).get('name', '')}".strip())
@@ -88,7 +88,7 @@ async def test_rule_ends_after_its_number_of_requests(proxy: FaultProxy, client:
 
 async def test_rejection_is_a_status_with_retry_after(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
     with proxy.rule(anything, reject(429, 3)):
-        async with client.get(proxy.url + MAPS) as answer:
+        async with client.get(proxy.url + SECRETS) as answer:
             assert answer.headers["Retry-After"] == "3"
             assert (await answer.json())["reason"] == "TooManyRequests"
 
@@ -131,7 +131,7 @@ async def test_watch_faults(proxy: FaultProxy, client: aiohttp.ClientSession) ->
         await make(client, proxy, name)
     memory = WatchRecorder()
     everything = ["ADDED a", "ADDED b", "ADDED c"]
-    with proxy.rule(watches("configmaps"), memory, times=1):
+    with proxy.rule(watches("secrets"), memory, times=1):
         assert await watched(client, proxy, 3) == everything
     with proxy.rule(watches(), duplicated, times=1):
         assert await watched(client, proxy, 4) == ["ADDED a", "ADDED a", "ADDED b", "ADDED b"]
@@ -145,11 +145,11 @@ async def test_watch_faults(proxy: FaultProxy, client: aiohttp.ClientSession) ->
 
 async def test_open_watch_is_counted_and_can_be_cut(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
     with proxy.rule(watches(), send_lines_then_hang(gone_event()), times=1):
-        async with client.get(f"{proxy.url}{MAPS}?watch=1") as answer:
+        async with client.get(f"{proxy.url}{SECRETS}?watch=1") as answer:
             await answer.content.readline()
-            assert proxy.watches == {MAPS: 1}
-            assert proxy.cut(lists("configmaps")) == 0
-            assert proxy.cut(watches("configmaps")) == 1
+            assert proxy.watches == {SECRETS: 1}
+            assert proxy.cut(lists("secrets")) == 0
+            assert proxy.cut(watches("secrets")) == 1
             with pytest.raises(aiohttp.ClientError):
                 await answer.content.readline()
     assert proxy.watches == {}
