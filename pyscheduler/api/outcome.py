@@ -58,7 +58,8 @@ SKIP_SIGNATURE = Skip.SKIP_SIGNATURE
 """Result of PreFilter and PreScore: SKIP, cached for all pods of the signature.
 
 Valid if the result depends only on the signature, on node objects, on objects that the plugin watches, and, if its
-`reads` is DOMAINS or wider, on which pod signature groups are assigned at all; for example, for pods without volumes.
+`reads` is DOMAINS or wider and `skips_read_pods` is True, on which pod signature groups are assigned at all; for
+example, for pods without volumes.
 Not valid if it depends on where pods are assigned or how many, nor on fields in which pods of a signature group differ:
 labels, annotations, names of claims and of nodes.
 """

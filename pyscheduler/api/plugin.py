@@ -117,6 +117,11 @@ class Plugin(ABC):
 
     If False, they stay valid when a node changes.
     """
+    skips_read_pods: ClassVar[bool] = True
+    """True if SKIP_SIGNATURE or SKIP_SIGNATURE_GROUP may depend on which pod signature groups are assigned.
+
+    Without effect if `reads` is below DOMAINS. If False, they stay valid when the first pod of a template is placed.
+    """
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Store the decoded `Args` and the handle.

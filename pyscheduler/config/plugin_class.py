@@ -89,6 +89,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyTy
         "reads_match_fields": (_is(bool), "True or False"),
         "has_score_key": (_is(bool), "True or False"),
         "pre_reads_nodes": (_is(bool), "True or False"),
+        "skips_read_pods": (_is(bool), "True or False"),
         "is_repeatable": (_is(bool), "True or False"),
         "binds_without_api": (_is(bool), "True or False"),
         "weight": (_is_weight, "a whole number above 0"),

@@ -109,6 +109,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     reads_labels = False
     reads_match_fields = False
     pre_reads_nodes = False
+    skips_read_pods = False
     reads_identity = True  # the names of ephemeral claims contain the pod's name
     watches = (
         kinds.CLAIM,

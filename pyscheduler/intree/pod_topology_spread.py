@@ -101,6 +101,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     reads_annotations = False
     reads_claims = False
     pre_reads_nodes = False
+    skips_read_pods = False
     normalizer = SpreadNormalizer()
     watches = KINDS
 

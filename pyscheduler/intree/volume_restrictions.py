@@ -129,6 +129,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     reads_labels = False
     reads_match_fields = False
     pre_reads_nodes = False
+    skips_read_pods = False
     watches = (CLAIM,)
 
     def __init__(self, args: Any, handle: Handle) -> None:

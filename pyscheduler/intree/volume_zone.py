@@ -75,6 +75,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     reads_labels = False
     reads_match_fields = False
     pre_reads_nodes = False
+    skips_read_pods = False
     watches = (VOLUME, CLAIM, STORAGE_CLASS)
 
     def __init__(self, args: object, handle: Handle) -> None:

@@ -198,9 +198,9 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.pre_reads_nodes)
 
     @cached_property
-    def pod_readers(self) -> frozenset[str]:
-        """Names of the plugins with results that depend on pods on other nodes."""
-        return frozenset(plugin.name for plugin in self.plugins if reads_of(plugin) >= Reads.DOMAINS)
+    def placed_group_readers(self) -> frozenset[str]:
+        """Names of the plugins with cached skips that depend on which signature groups have assigned pods."""
+        return frozenset(p.name for p in self.plugins if p.skips_read_pods and reads_of(p) >= Reads.DOMAINS)
 
     @cached_property
     def watchers(self) -> Mapping[ResourceKind, frozenset[str]]:

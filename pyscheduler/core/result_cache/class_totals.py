@@ -13,11 +13,10 @@ import numpy as np
 
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.normalize import Scores
-from pyscheduler.core.result_cache.filter_columns import FEW
+from pyscheduler.core.result_cache.calls import FEW, NO_SCORES
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
-from pyscheduler.core.result_cache.score_column import NO_SCORES
-from pyscheduler.core.result_cache.score_columns import TopScores
+from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.kernels import Classes, Rows, add_by_class, count_by_class, pick_by_class
 
 REJECTED = -(1 << 60)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from pyscheduler.api.cycle import Cycle, StateKey
 from pyscheduler.api.nodes import NodeTable
@@ -25,65 +27,61 @@ class Step(NamedTuple, Generic[P]):
     plugin: P | None
 
 
-class PluginResultCache:
+class _Result(NamedTuple):
+    """Cached result of one plugin."""
+
+    returned: object
+    """None, or one of the Skip constants."""
+    state: State
+    """What the plugin has written to the cycle."""
+
+
+class PluginResultCache(Struct, eq=False):
     """Results for a signature, selected by `is_cacheable`; a changed node object invalidates some of them."""
 
-    __slots__ = ("_cached", "_skip_results", "_states", "_steps", "outcome", "skipped")
-
-    def __init__(self) -> None:
-        self.skipped: set[str] = set()
-        """Names of the plugins that returned SKIP."""
-        self._cached: set[str] = set()
-        self._states: dict[str, State] = {}
-        self._steps: list[Step[Any]] | None = None
-        self._skip_results: dict[str, bool] = {}
-        """Plugins that returned SKIP_SIGNATURE (False) or SKIP_SIGNATURE_GROUP (True)."""
-        self.outcome: Any = None
-        """Combined result of the extension point if no plugin has to run any more; None otherwise."""
+    _results: dict[str, _Result] = {}
+    _steps: list[Step[Any]] | None = None
+    outcome: Any = None
+    """Combined result of the extension point if no plugin has to run any more; None otherwise."""
 
     def copy_without(self, plugins: frozenset[str]) -> PluginResultCache:
         """Return a copy without the results of some plugins."""
-        twin = PluginResultCache()
-        twin.skipped, twin._cached, twin._states = {*self.skipped}, {*self._cached}, {**self._states}
-        twin._skip_results, twin._steps, twin.outcome = {**self._skip_results}, self._steps, self.outcome
+        twin = PluginResultCache({**self._results}, self._steps, self.outcome)
         twin.drop(plugins)
         return twin
 
+    @property
+    def skipped(self) -> set[str]:
+        """Names of the plugins that returned SKIP."""
+        return {name for name, result in self._results.items() if result.returned is not None}
+
+    def skips(self, group: bool) -> set[str]:
+        """Return the plugins with a valid SKIP_SIGNATURE_GROUP or, unless for the `group`, SKIP_SIGNATURE."""
+        kinds = (SKIP_SIGNATURE_GROUP,) if group else (SKIP_SIGNATURE, SKIP_SIGNATURE_GROUP)
+        return {name for name, result in self._results.items() if result.returned in kinds}
+
     def invalidate_skips(self, plugins: Set[str]) -> None:
         """Drop SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP of some plugins, because something they depend on changed."""
-        self.drop(self._skip_results.keys() & plugins)
+        self.drop(self.skips(group=False) & plugins)
 
     def invalidate(self, plugins: frozenset[str]) -> None:
         """Drop the results of some plugins before a pod of another signature of the group.
 
         SKIP_SIGNATURE_GROUP stays valid.
         """
-        if self._cached:
-            self.drop([name for name in plugins if not self._skip_results.get(name)])
+        self.drop(plugins - self.skips(group=True))
 
-    def drop(self, plugins: Iterable[str]) -> None:
+    def drop(self, plugins: Set[str]) -> None:
         """Drop the results of some plugins."""
-        gone = self._cached.intersection(plugins)
-        if gone:
-            self._cached -= gone
-            self.skipped -= gone
-            for name in gone:
-                self._skip_results.pop(name, None)
-            self._invalidate_plan()
-
-    def skips(self, group: bool) -> Set[str]:
-        """Return the plugins with a valid SKIP_SIGNATURE_GROUP or, unless for the `group`, SKIP_SIGNATURE."""
-        results = self._skip_results
-        return {name for name, is_for_group in results.items() if is_for_group} if group else results.keys()
+        for name in self._results.keys() & plugins:
+            del self._results[name]
+            self._steps = self.outcome = None
 
     def uncached_plugins(self, plugins: Sequence[P], cycle: Cycle) -> Iterator[P]:
         """Yield the plugins to run in order, after adding the cached state of the plugins before each one to the cycle.
 
         Cached state is not added earlier: a plugin that is not reached must not change the cycle.
         """
-        if not self._cached:
-            yield from plugins
-            return
         if self._steps is None:
             self._steps = self._plan(plugins)
         for state, plugin in self._steps:
@@ -114,31 +112,19 @@ class PluginResultCache:
         if not holds and not (is_cacheable(plugin) and (answer is None or answer is SKIP)):
             return
         written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
-        self._store(plugin.name, written, skipped=answer is not None)
-        if holds:
-            self._skip_results[plugin.name] = answer is SKIP_SIGNATURE_GROUP
-
-    def _store(self, name: str, written: State, skipped: bool) -> None:
-        self._cached.add(name)
-        self._states[name] = written
-        if skipped:
-            self.skipped.add(name)
-        self._invalidate_plan()
-
-    def _invalidate_plan(self) -> None:
+        self._results[plugin.name] = _Result(answer, written)
         self._steps = self.outcome = None
 
     def _plan(self, plugins: Sequence[P]) -> list[Step[P]]:
         steps: list[Step[P]] = []
         state: State = {}
         for plugin in plugins:
-            if plugin.name in self._cached:
-                written = self._states[plugin.name]
-                if written:
-                    state |= written
-            else:
+            cached = self._results.get(plugin.name)
+            if cached is None:
                 steps.append(Step(state, plugin))
                 state = {}
+            else:
+                state |= cached.state
         return [*steps, Step(state, None)]
 
 
@@ -151,7 +137,7 @@ def run_pre_score(
     evaluations: CountersByPlugin,
 ) -> frozenset[str]:
     """Run the PreScore plugins that have no cached result. Return the names of the skipped plugins."""
-    skipped = set(results.skipped)
+    skipped = results.skipped
     table: NodeTable | None = None
     for plugin in results.uncached_plugins(plugins, cycle):
         if table is None:
