@@ -19,6 +19,7 @@ from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.kernels import Classes, Rows, add_by_class, count_by_class, pick_by_class
 
+_NO_CLASSES: Classes = np.zeros(0, np.int32)
 REJECTED = -(1 << 60)
 """Sum of a rejected class, so that its rows have a total below 0."""
 
@@ -45,7 +46,7 @@ class ClassTotals:
         """Sums of all scores by row, negative where a row is not feasible; None if they are not kept."""
         self._own: Scores = NO_SCORES
         """Total of each row without its class, as of the last refresh."""
-        self._of: Classes = np.zeros(0, np.int32)
+        self._of: Classes = _NO_CLASSES
         """Class of each row."""
         self._sums: Ints = NO_SCORES
         """The scores of each class, REJECTED where the pod does not fit."""

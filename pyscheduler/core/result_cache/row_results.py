@@ -257,8 +257,7 @@ class RowResults(Struct, eq=False, weakref=True):
                 return
             scores.invalidate(USAGE, usage_rows)
             self._mark_dirty(usage_rows)
-        all_rows = list(range(self._size)) if self._is_small else slice(0, self._size)
-        dirty = all_rows if self._dirty_rows is None else self._dirty_rows
+        dirty = slice(0, self._size) if self._dirty_rows is None else self._dirty_rows
         scores.refresh(cycle, pod, dirty, self.feasible, fitting, self._feasible_changed)
         self._dirty_rows, self._feasible_changed = [], False
 

@@ -29,7 +29,6 @@ from pyscheduler.core.result_cache.calls import (
     raise_out_of_range,
     run_score,
     run_score_on_table,
-    select_rows,
 )
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.result_cache.score_column import ScoreColumn
@@ -40,7 +39,7 @@ from pyscheduler.kernels import Rows, put
 
 INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever is added."""
-_NO_ROWS: Rows = np.zeros(0, np.intp)
+_NO_ROWS: Mask = np.zeros(0, np.bool_)
 
 
 class UncachedScore(NamedTuple):
@@ -88,17 +87,19 @@ class RowScores(Struct, eq=False):
     """Names of the plugins that PreScore skipped; None before the first attempt."""
     _columns: dict[str, ScoreColumn] = {}
     """Columns of the other plugins by name."""
+    _cached: Sequence[ScoreColumn] = ()
+    """Those with scores that may hold for the next attempt."""
     _stable: Sequence[ScoreColumn] = ()
     _on_top: Sequence[ScoreColumn] = ()
     _uncached: Sequence[UncachedScore] = ()
     _usage_changes_rows: bool = False
     """True if a column has to be scored again in a row where pods were added or removed."""
-    _scored: Mask = _NO_ROWS.astype(np.bool_)
+    _scored: Mask = _NO_ROWS
     """Rows with valid scores in all columns that are not stale."""
     _is_current: bool = False
     """True if no node object has changed since the last refresh and every plugin has its scores."""
-    _stable_total: Scores | int = 0
-    """Sum of the stable columns; a number if each has the same score in all rows."""
+    _stable_total: Scores | int | None = None
+    """Sum of the stable columns; a number if each has the same score in all rows, None if other columns are active."""
     # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
     _row_total: Scores = NO_SCORES
     total: Scores = NO_SCORES
@@ -117,16 +118,15 @@ class RowScores(Struct, eq=False):
         """Return the same scores, which change independently; the totals have to be computed."""
         twin = copy(self)
         twin._scored, twin.top_scores = self._scored.copy(), TopScores()
-        if not isinstance(self._stable_total, int):
+        if isinstance(self._stable_total, np.ndarray):
             twin._stable_total = self._stable_total.copy()
-        twin._row_total = np.full(len(self._row_total), INFEASIBLE)
         twin._set_columns([column.copy() for column in self._columns.values()])
         return twin
 
     @property
     def bytes(self) -> int:
         """Memory of the columns in bytes."""
-        stable = 0 if isinstance(self._stable_total, int) else self._stable_total.nbytes
+        stable = self._stable_total.nbytes if isinstance(self._stable_total, np.ndarray) else 0
         top = self.total.nbytes if self._on_top else 0
         return (
             self._row_total.nbytes + self._scored.nbytes + stable + top + sum(c.bytes for c in self._columns.values())
@@ -151,8 +151,7 @@ class RowScores(Struct, eq=False):
         self._uncached = [self._uncached_of(each) for each in active if UncachedScore.applies_to(each.plugin)]
         # Columns of skipped plugins are dropped: they are not invalidated.
         self._set_columns([self._column(each) for each in active if not UncachedScore.applies_to(each.plugin)])
-        if not self._stable:
-            self._stable_total = 0
+        self._stable_total = None
         return True
 
     def _uncached_of(self, weighted: Weighted) -> UncachedScore:
@@ -164,6 +163,7 @@ class RowScores(Struct, eq=False):
 
     def _set_columns(self, columns: Sequence[ScoreColumn]) -> None:
         self._columns = {column.plugin.name: column for column in columns}
+        self._cached = [column for column in columns if not column.is_volatile]
         self._on_top = [column for column in columns if column.is_normalized_whole]
         self._stable = [column for column in columns if not column.is_normalized_whole]
         self._usage_changes_rows = any(column.scopes[USAGE] is Scope.ROWS for column in columns)
@@ -178,7 +178,7 @@ class RowScores(Struct, eq=False):
         before = len(self._row_total)
         self._row_total = grown(self._row_total, n, INFEASIBLE) if n > before else self._row_total[:n]
         self._scored = grown(self._scored, n) if n > before else self._scored[:n]
-        if not isinstance(self._stable_total, int):
+        if isinstance(self._stable_total, np.ndarray):
             self._stable_total = grown(self._stable_total, n) if n > before else self._stable_total[:n]
         for column in self._columns.values():
             column.resize(n)
@@ -245,31 +245,29 @@ class RowScores(Struct, eq=False):
 
         `feasible` is the mask of feasible rows, `fitting` their numbers, `feasible_changed` is True if they changed.
         """
-        rows: Rows | slice
+        rows: DirtyRows | slice
         if isinstance(due, slice):
             rows = fitting
         else:
-            changed = np.asarray(due, np.intp)
-            rows = select_rows(changed, feasible[changed])
+            rows = [row for row in due if feasible[row]] if isinstance(due, list) else due[feasible[due]]
         all_changed = self._refresh_columns(cycle, pod, rows, fitting, feasible_changed)
-        if self._stable:
-            self._sum_stable(rows, fitting, all_changed)
+        self._sum_stable(rows, fitting, all_changed)
         if isinstance(due, list):
             for row in due:
-                self._sum_row(cycle, pod, row, bool(feasible[row]))
-        else:
+                self._sum_row(cycle, pod, row, row in rows)
+        elif not isinstance(rows, list):
             self._sum_rows(cycle, pod, due, rows)
         self._add_on_top(cycle, pod, fitting)
         self._is_current = True
 
     def _refresh_columns(
-        self, cycle: Cycle, pod: Pod, rows: Rows | slice, fitting: Rows | slice, feasible_changed: bool
+        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
     ) -> bool:
         """Score some feasible rows, and all in stale columns. Return True if the scores of all rows may differ."""
-        all_changed, cached = False, [column for column in self._columns.values() if not column.is_volatile]
-        stale = [column for column in cached if column.check_key(cycle)]
-        unscored = _unscored(rows, self._scored) if len(stale) < len(cached) else _NO_ROWS
-        for column in cached:
+        all_changed = False
+        stale = [column for column in self._cached if column.check_key(cycle)]
+        unscored = _unscored(rows, self._scored) if len(stale) < len(self._cached) else []
+        for column in self._cached:
             if column in stale:
                 column.score_all(cycle, pod, self._state, fitting)
                 column.renormalize(cycle, fitting)
@@ -280,24 +278,22 @@ class RowScores(Struct, eq=False):
             self._scored.fill(False)
             self._scored[fitting] = True
         else:
-            self._scored[unscored] = True
+            assign(self._scored, unscored, True)
         return all_changed
 
-    def _sum_stable(self, rows: Rows | slice, fitting: Rows | slice, all_changed: bool) -> None:
+    def _sum_stable(self, rows: DirtyRows | slice, fitting: Rows | slice, all_changed: bool) -> None:
         """Sum the stable columns over some feasible rows, or over all."""
-        before = self._stable_total
-        all_uniform = all(column.uniform is not None for column in self._stable)
-        if all_uniform and not isinstance(before, int):
-            all_changed = True
-        if all_changed or rows is fitting or (isinstance(before, int) and not all_uniform):
-            sums = sum((column.final(fitting) for column in self._stable), 0)
+        before, all_uniform = self._stable_total, all([column.uniform is not None for column in self._stable])
+        if all_changed or before is None or isinstance(before, int) != all_uniform:
+            sums = sum([column.final(fitting) for column in self._stable], 0)
             self._stable_total = sums if isinstance(sums, int) else self._by_row(fitting, sums)
-            if rows is not fitting:
+            if before is not None and rows is not fitting:
                 # Uncached scores are not stored, but they did not change where nothing is due.
                 self._row_total[fitting] += sums - (before if isinstance(before, int) else before[fitting])
                 self._top_scores_current = False
         elif not isinstance(before, int):
-            before[rows] = sum((column.final(rows) for column in self._stable), 0)
+            some = np.array(rows, np.intp) if isinstance(rows, list) else rows
+            before[some] = sum([column.final(some) for column in self._stable], 0)
 
     def _by_row(self, rows: Rows | slice, scores: Scores) -> Scores:
         if isinstance(rows, slice):
@@ -310,6 +306,7 @@ class RowScores(Struct, eq=False):
         now = INFEASIBLE
         if fits:
             stable, node = self._stable_total, self._state.rows[row]
+            assert stable is not None, "the stable columns are summed before"
             now = stable if isinstance(stable, int) else stable.item(row)
             for uncached in self._uncached:
                 now += uncached.of(cycle, pod, node)
@@ -321,6 +318,9 @@ class RowScores(Struct, eq=False):
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
         """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
         self._top_scores_current = False
+        if isinstance(due, slice):
+            self._row_total = np.full(due.stop, INFEASIBLE)
+            self._make_total()
         if not isinstance(feasible_rows, slice):
             if feasible_rows is not due:
                 self._row_total[due] = INFEASIBLE
@@ -329,6 +329,7 @@ class RowScores(Struct, eq=False):
                     self._sum_row(cycle, pod, row, fits=True)
                 return
         stable = self._stable_total
+        assert stable is not None, "the stable columns are summed before"
         sums = stable if isinstance(stable, int) else stable[feasible_rows]
         if self._uncached:
             table = self._state.table(None if isinstance(feasible_rows, slice) else feasible_rows)
@@ -349,7 +350,11 @@ class RowScores(Struct, eq=False):
             self._top_scores_current = True
 
 
-def _unscored(rows: Rows | slice, scored: Mask) -> Rows:
+def _unscored(rows: DirtyRows | slice, scored: Mask) -> DirtyRows:
     """Return the rows without valid scores."""
+    if isinstance(rows, list):
+        return [row for row in rows if not scored[row]]
     mask = ~scored[rows]
+    if not np.count_nonzero(mask):
+        return []
     return np.flatnonzero(mask) if isinstance(rows, slice) else rows[mask]

@@ -27,7 +27,7 @@ from pyscheduler.core.result_cache.calls import (
     run_score,
     run_score_on_table,
 )
-from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Scope, invalidation_scopes
+from pyscheduler.core.result_cache.invalidation import NODE, USAGE, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows, extremes, put
@@ -124,16 +124,34 @@ class ScoreColumn(Struct, eq=False):
         self._raw = np.zeros(len(state), np.int64)
         put(self._raw, feasible, np.ascontiguousarray(scores, np.int64))
 
-    def score_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> bool:
+    def score_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: DirtyRows) -> bool:
         """Compute the scores of some rows. Return True if one has changed."""
+        if isinstance(rows, list):
+            return self._score_few(cycle, pod, state, rows)
         scores = self._scores(cycle, pod, state, rows)
-        if self.uniform is not None:
-            if not np.count_nonzero(scores != self.uniform):
-                return False
-            self.uniform, self._raw = None, np.full(len(state), self.uniform)
-        changed = bool(np.count_nonzero(self._raw[rows] != scores))
-        self._raw[rows] = scores
+        if self.uniform is not None and not np.count_nonzero(scores != self.uniform):
+            return False
+        raw = self._by_row(len(state))
+        changed = bool(np.count_nonzero(raw[rows] != scores))
+        raw[rows] = scores
         return changed
+
+    def _score_few(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: list[int]) -> bool:
+        changed = False
+        self._evaluations.n += len(rows)
+        for row in rows:
+            score = run_score(self.plugin, cycle, pod, state.rows[row])
+            if score != self.uniform:
+                raw = self._by_row(len(state))
+                changed |= raw.item(row) != score
+                raw[row] = score
+        return changed
+
+    def _by_row(self, n: int) -> Scores:
+        """Return the raw scores by row, for writing."""
+        if self.uniform is not None:
+            self.uniform, self._raw = None, np.full(n, self.uniform)
+        return self._raw
 
     def _scores(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> Scores:
         if isinstance(rows, slice):
