@@ -118,10 +118,7 @@ class Plugin(ABC):
     If False, they stay valid when a node changes.
     """
     skips_read_pods: ClassVar[bool] = True
-    """True if SKIP_SIGNATURE or SKIP_SIGNATURE_GROUP may depend on which pod signature groups are assigned.
-
-    Without effect if `reads` is below DOMAINS. If False, they stay valid when the first pod of a template is placed.
-    """
+    """True if SKIP_SIGNATURE or SKIP_SIGNATURE_GROUP may depend on which groups have assigned pods; needs DOMAINS."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Store the decoded `Args` and the handle.

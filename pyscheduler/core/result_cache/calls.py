@@ -1,4 +1,4 @@
-"""Calls of Filter and Score plugins for one node or for many, with the result checked."""
+"""Calls of Score plugins for one node or for many, with the result checked."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
-from pyscheduler.api.outcome import NodeToStatus, Rejection
-from pyscheduler.api.plugin import FilterPlugin, ScorePlugin
+from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue, check_score
+from pyscheduler.api.return_values import InvalidReturnValue, check_score
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.result_checks import check_scores, check_statuses
+from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.kernels import Rows, extremes
 
 FEW = 6
@@ -40,37 +39,6 @@ def select_rows(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
     if not isinstance(rows, slice):
         return rows if everything else rows[mask]
     return rows if everything and len(mask) > FEW else np.flatnonzero(mask)
-
-
-def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-    """Return the plugin's result for one node. PluginFailed if it fails."""
-    try:
-        observer = cycle.call_observer
-        if observer is None:
-            answer = plugin.filter(cycle, pod, node)
-        else:
-            answer = observer(plugin.name, "Filter", plugin.filter, cycle, pod, node)
-        if answer is not None and not isinstance(answer, Rejection):
-            raise InvalidReturnValue(plugin.filter, answer, FILTER_RETURNS)
-        return answer
-    except BaseException as error:
-        raise_plugin_failed(plugin.name, "Filter", error)
-
-
-def run_filter_on_table(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus:
-    """Return the plugin's results for many nodes. PluginFailed if it fails."""
-    try:
-        observer = cycle.call_observer
-        if observer is None:
-            verdicts = plugin.filter_all(cycle, pod, table)
-        else:
-            verdicts = observer(plugin.name, "Filter", plugin.filter_all, cycle, pod, table)
-        if cycle.timer is not None:
-            cycle.check_time(plugin.name, "Filter")
-        check_statuses(plugin.filter_all, verdicts, len(table))
-    except BaseException as error:
-        raise_plugin_failed(plugin.name, "Filter", error)
-    return verdicts
 
 
 def run_score(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:

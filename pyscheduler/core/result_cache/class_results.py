@@ -22,9 +22,10 @@ from pyscheduler.api.topology import NodeEquivalence
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile, Weighted
-from pyscheduler.core.result_cache.calls import run_filter_on_table, run_normalize, run_score_on_table
+from pyscheduler.core.result_cache.calls import run_normalize, run_score_on_table
 from pyscheduler.core.result_cache.class_totals import ClassTotals
 from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
+from pyscheduler.core.result_cache.row_filters import run_filter_on_table
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.kernels import Rows

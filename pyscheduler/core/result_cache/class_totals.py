@@ -16,7 +16,7 @@ from pyscheduler.api.normalize import Scores
 from pyscheduler.core.result_cache.calls import FEW, NO_SCORES
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
-from pyscheduler.core.result_cache.top_scores import TopScores
+from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.kernels import Classes, Rows, add_by_class, count_by_class, pick_by_class
 
 _NO_CLASSES: Classes = np.zeros(0, np.int32)

@@ -18,14 +18,17 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import Mask
-from pyscheduler.api.outcome import Code, Rejection, Status
+from pyscheduler.api.nodes import Mask, NodeInfo, NodeTable
+from pyscheduler.api.outcome import Code, NodeToStatus, Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin, Reads
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import is_keyed, reads_of
-from pyscheduler.core.result_cache.calls import are_few, run_filter, run_filter_on_table, select_rows
+from pyscheduler.core.framework.result_checks import check_statuses
+from pyscheduler.core.result_cache.calls import are_few, select_rows
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
@@ -259,12 +262,13 @@ class RowFilters(Struct, eq=False):
 
     def refresh_all(self, cycle: Cycle, pod: Pod, changed: DirtyRows) -> None:
         """Update the results of stale plugins in all rows, and of all plugins in the changed rows."""
-        if isinstance(changed, list):
-            for row in changed:
-                self.refresh_row(cycle, pod, row, NODE)
-        else:
-            self._writable_codes()[changed] = UNKNOWN
         stale = [each for each in self._active if each.plugin.name in self._stale]
+        if len(stale) < len(self._active):
+            if isinstance(changed, list):
+                for row in changed:
+                    self.refresh_row(cycle, pod, row, NODE)
+            else:
+                self._writable_codes()[changed] = UNKNOWN
         self._refresh(cycle, pod, slice(0, len(self._state)), stale)
         self._stale = set()
 
@@ -351,7 +355,38 @@ def _both(some: Mask | None, others: Mask) -> Mask:
 def _without(left: Mask | None, due: Mask | None, codes: Codes) -> Mask:
     """Return `left` without the due rows that have a code."""
     if due is None:
-        return codes == FITS
+        return np.equal(codes, FITS)
     rest = np.ones(len(due), np.bool_) if left is None else left.copy()
     rest[due] = codes == FITS
     return rest
+
+
+def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+    """Return the plugin's result for one node. PluginFailed if it fails."""
+    try:
+        observer = cycle.call_observer
+        if observer is None:
+            answer = plugin.filter(cycle, pod, node)
+        else:
+            answer = observer(plugin.name, "Filter", plugin.filter, cycle, pod, node)
+        if answer is not None and not isinstance(answer, Rejection):
+            raise InvalidReturnValue(plugin.filter, answer, FILTER_RETURNS)
+        return answer
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, "Filter", error)
+
+
+def run_filter_on_table(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus:
+    """Return the plugin's results for many nodes. PluginFailed if it fails."""
+    try:
+        observer = cycle.call_observer
+        if observer is None:
+            verdicts = plugin.filter_all(cycle, pod, table)
+        else:
+            verdicts = observer(plugin.name, "Filter", plugin.filter_all, cycle, pod, table)
+        if cycle.timer is not None:
+            cycle.check_time(plugin.name, "Filter")
+        check_statuses(plugin.filter_all, verdicts, len(table))
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, "Filter", error)
+    return verdicts

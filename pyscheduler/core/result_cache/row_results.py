@@ -173,7 +173,8 @@ class RowResults(Struct, eq=False, weakref=True):
         state, filters, scores = self._state, self.filters, self.scores
         nodes, usage = state.node_log.since(self._node_mark), state.usage_log.since(self._usage_mark)
         self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
-        node_rows, usage_rows = list[int](), list[int]()
+        node_rows: DirtyRows = []
+        usage_rows: DirtyRows = []
         is_stale = nodes is None or usage is None or filters.has_too_many_statuses
         if nodes is None or usage is None or is_stale:
             filters.invalidate_all()

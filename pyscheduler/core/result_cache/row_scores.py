@@ -7,7 +7,8 @@ are added row by row (`_row_total`). Volatile ones change on all nodes with any 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -19,7 +20,9 @@ from pyscheduler.api.nodes import Mask, NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
 from pyscheduler.api.plugin import Reads, ScorePlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.return_values import check_score
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Weighted, reads_of
 from pyscheduler.core.result_cache.calls import (
     NO_SCORES,
@@ -27,19 +30,23 @@ from pyscheduler.core.result_cache.calls import (
     check_range,
     overrides_normalize,
     raise_out_of_range,
-    run_score,
     run_score_on_table,
 )
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.result_cache.score_column import ScoreColumn
-from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
-from pyscheduler.kernels import Rows, put
+from pyscheduler.kernels import Rows, count_equal, nth_equal, put
 
 INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever is added."""
 _NO_ROWS: Mask = np.zeros(0, np.bool_)
+_MAX_LISTED = 2048
+"""Maximum length of the list form. Converting more rows takes as long as many single removals."""
+_MAX_CHANGES = 64
+"""Length at which the list of changes is dropped."""
+_MAX_REMOVED = 64
+"""Number of removed rows at which the array is copied without them. Below `_MAX_LISTED`, so it is never empty."""
 
 
 class UncachedScore(NamedTuple):
@@ -62,10 +69,20 @@ class UncachedScore(NamedTuple):
     def of(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         """Return the weighted score of one node. PluginFailed if the plugin raises or the score is out of range."""
         self.evaluations.n += 1
-        score = run_score(self.plugin, cycle, pod, node)
+        plugin, observer = self.plugin, cycle.call_observer
+        try:
+            if observer is None:
+                score = plugin.score(cycle, pod, node)
+            else:
+                score = observer(plugin.name, "Score", plugin.score, cycle, pod, node)
+            if type(score) is not int:
+                check_score(plugin.score, score)
+                score = int(score)
+        except BaseException as error:
+            raise_plugin_failed(plugin.name, "Score", error)
         if not 0 <= score <= MAX_NODE_SCORE:
-            raise_out_of_range(self.plugin, score)
-        return int(score) * self.weight
+            raise_out_of_range(plugin, score)
+        return score * self.weight
 
     def of_all(self, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
         """Return the weighted scores of many nodes. PluginFailed as for one node."""
@@ -73,6 +90,98 @@ class UncachedScore(NamedTuple):
         scores = run_score_on_table(self.plugin, cycle, pod, table)
         check_range(self.plugin, scores)
         return scores if self.weight == 1 else scores * self.weight
+
+
+class TopScores(Struct, eq=False):
+    """The rows with the best total, in ascending order; the index in the column is the row.
+
+    If pods of one template follow each other, one row changes between two of them, and it is mostly one of many with
+    the best total: the others still have it, so the rows with it are listed. If other templates came in between, many
+    rows have changed, and the row to pick is searched without a list.
+    """
+
+    _totals: Scores = NO_SCORES
+    changes: list[int] = []
+    """The rows with changed totals; another object if others may have changed too."""
+    _is_first_pick: bool = True
+    """True until a row is picked after `reset`."""
+    _top: int = 0
+    _rows: Rows | list[int] | None = None
+    """None if they must be searched; a list from the first change on unless there are too many."""
+    _removed: list[int] = []
+    """Indexes of the array elements that no longer have the best total, in ascending order."""
+
+    def reset(self, totals: Scores) -> None:
+        """Start to follow a column; report its changes through `update` from now on."""
+        self._totals = totals
+        self.changes = []
+        self._rows = None
+        self._is_first_pick = True
+
+    def update(self, row: int, before: int, now: int) -> None:
+        """Apply the change of one row's total from `before` to `now`."""
+        if before == now:
+            return
+        if len(self.changes) >= _MAX_CHANGES:
+            self.changes = []
+        self.changes.append(row)
+        if self._rows is None:
+            return
+        if now > self._top:
+            self._top, self._rows = now, [row]
+        elif now == self._top:
+            insort(self._as_list(self._rows), row)
+        elif before == self._top:
+            self._remove(self._rows, row)
+
+    def pick(self, random_bits: Callable[[], int]) -> int:
+        """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
+        if self._is_first_pick:
+            self._is_first_pick = False
+            return self._search(random_bits)
+        rows = self._find() if self._rows is None else self._rows
+        removed = () if isinstance(rows, list) else self._removed
+        remaining = len(rows) - len(removed)
+        index = random_bits() % remaining if remaining > 1 else 0
+        for removed_index in removed:
+            if removed_index > index:
+                break
+            index += 1
+        return int(rows[index])
+
+    def _search(self, random_bits: Callable[[], int]) -> int:
+        """Return what `pick` returns, without a list of the best rows."""
+        totals = self._totals
+        top = int(totals[totals.argmax()])
+        count = count_equal(totals, top)
+        return nth_equal(totals, top, random_bits() % count if count > 1 else 0)
+
+    def _find(self) -> Rows:
+        """List the best rows."""
+        totals = self._totals
+        top = totals[totals.argmax()]  # several times as quick as max()
+        rows: Rows = (totals == top).nonzero()[0]
+        self._top, self._rows, self._removed = int(top), rows, []
+        return rows
+
+    def _remove(self, rows: Rows | list[int], row: int) -> None:
+        """Remove a row that no longer has the best total."""
+        if isinstance(rows, list) or len(rows) <= _MAX_LISTED:
+            rows = self._as_list(rows)
+            del rows[bisect_left(rows, row)]
+            if not rows:
+                self._rows = None
+            return
+        insort(self._removed, int(rows.searchsorted(row)))
+        if len(self._removed) >= _MAX_REMOVED:
+            self._rows, self._removed = np.delete(rows, self._removed), []
+
+    def _as_list(self, rows: Rows | list[int]) -> list[int]:
+        if isinstance(rows, list):
+            return rows
+        listed: list[int] = (np.delete(rows, self._removed) if self._removed else rows).tolist()
+        self._rows, self._removed = listed, []
+        return listed
 
 
 class RowScores(Struct, eq=False):
@@ -203,7 +312,8 @@ class RowScores(Struct, eq=False):
         """Invalidate all raw scores of some plugins. Return True if the sum of a row is affected."""
         for name in self._columns.keys() & plugins:
             self._columns[name].all_stale, self._is_current = True, False
-        return not plugins.isdisjoint([each.plugin.name for each in (*self._stable, *self._uncached)])
+        summed = [each.plugin.name for each in self._stable] + [each.plugin.name for each in self._uncached]
+        return not plugins.isdisjoint(summed)
 
     # -- refresh -----------------------------------------------------------------------------------------------------
 
@@ -254,7 +364,7 @@ class RowScores(Struct, eq=False):
         self._sum_stable(rows, fitting, all_changed)
         if isinstance(due, list):
             for row in due:
-                self._sum_row(cycle, pod, row, row in rows)
+                self._sum_row(cycle, pod, row, bool(feasible[row]))
         elif not isinstance(rows, list):
             self._sum_rows(cycle, pod, due, rows)
         self._add_on_top(cycle, pod, fitting)
@@ -283,9 +393,9 @@ class RowScores(Struct, eq=False):
 
     def _sum_stable(self, rows: DirtyRows | slice, fitting: Rows | slice, all_changed: bool) -> None:
         """Sum the stable columns over some feasible rows, or over all."""
-        before, all_uniform = self._stable_total, all([column.uniform is not None for column in self._stable])
+        before, all_uniform = self._stable_total, all(column.uniform is not None for column in self._stable)
         if all_changed or before is None or isinstance(before, int) != all_uniform:
-            sums = sum([column.final(fitting) for column in self._stable], 0)
+            sums = sum((column.final(fitting) for column in self._stable), 0)
             self._stable_total = sums if isinstance(sums, int) else self._by_row(fitting, sums)
             if before is not None and rows is not fitting:
                 # Uncached scores are not stored, but they did not change where nothing is due.
@@ -293,7 +403,7 @@ class RowScores(Struct, eq=False):
                 self._top_scores_current = False
         elif not isinstance(before, int):
             some = np.array(rows, np.intp) if isinstance(rows, list) else rows
-            before[some] = sum([column.final(some) for column in self._stable], 0)
+            before[some] = sum((column.final(some) for column in self._stable), 0)
 
     def _by_row(self, rows: Rows | slice, scores: Scores) -> Scores:
         if isinstance(rows, slice):

@@ -22,12 +22,11 @@ from pyscheduler.core.framework.plugin_calls import call_plugin
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.calls import (
     are_few,
-    run_filter,
-    run_filter_on_table,
     run_normalize,
     run_score,
     run_score_on_table,
 )
+from pyscheduler.core.result_cache.row_filters import run_filter, run_filter_on_table
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.kernels import Rows
