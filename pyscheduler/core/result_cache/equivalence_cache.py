@@ -282,8 +282,7 @@ class EquivalenceCaches:
         self._caches: OrderedDict[_Signed, EquivalenceCache] = OrderedDict()
         self._rows: WeakValueDictionary[Hashable, RowResults] = WeakValueDictionary()
         """Results by row by priority and the signed values that they depend on."""
-        by_row = {plugin.name for plugin in (*profile.row_filters, *(each.plugin for each in profile.row_scores))}
-        self._row_signers = [i for i, plugin in enumerate(profile.signers) if plugin.name in by_row]
+        self._row_signers = [i for i, plugin in enumerate(profile.signers) if plugin.name in profile.row_plugins]
         self._signed: dict[Hashable, _Signed] = {}
         """One object for all groups with equal priority and signed values."""
         self._stable_signers = [i for i, plugin in enumerate(profile.signers) if reads_of(plugin) in _STABLE]

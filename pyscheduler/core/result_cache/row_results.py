@@ -95,7 +95,7 @@ class RowResults(Struct, eq=False, weakref=True):
         if last is None:
             return  # no results yet
         readers = self._profile.readers_of_difference(last, signature)
-        if readers:
+        if not readers.isdisjoint(self._profile.row_plugins):
             self._invalidate_plugins(readers)
 
     def _invalidate_plugins(self, plugins: frozenset[str]) -> None:
