@@ -18,7 +18,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache import invalidation, node_classes, row_scores
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
-from pyscheduler.core.result_cache.invalidation import Change, DirtyRows, Scope
+from pyscheduler.core.result_cache.invalidation import Change, Scope
 from pyscheduler.core.result_cache.node_classes import NodeClasses
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.row_filters import RowFilters
@@ -210,13 +210,13 @@ def _keep_axes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeClasses, "_has_same_nodes", lambda self: len(self.of) == len(self._state))
 
 
-def _accept_every_changed_node(patch: pytest.MonkeyPatch) -> None:
-    still_fits = RowFilters.still_fits
+def _keep_rows_after(planted: Change) -> Plant:
+    refresh_row = RowFilters.refresh_row
 
-    def accept(self: RowFilters, cycle: Cycle, pod: Pod, rows: DirtyRows, change: Change) -> bool:
-        return change is Change.NODE or still_fits(self, cycle, pod, rows, change)
+    def refresh(self: RowFilters, cycle: Cycle, pod: Pod, row: int, change: Change) -> bool:
+        return self.fits(row) if change is planted else refresh_row(self, cycle, pod, row, change)
 
-    patch.setattr(RowFilters, "still_fits", accept)
+    return lambda patch: patch.setattr(RowFilters, "refresh_row", refresh)
 
 
 def _ignore_removal_of_last_row(patch: pytest.MonkeyPatch) -> None:
@@ -246,10 +246,6 @@ def _count_terminating_pods(patch: pytest.MonkeyPatch) -> None:
 def _ignore_changed_skips(patch: pytest.MonkeyPatch) -> None:
     activate = RowScores.activate
     patch.setattr(RowScores, "activate", lambda self, skipped: self.skipped is None and activate(self, skipped))
-
-
-def _keep_feasible_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RowFilters, "still_fits", lambda self, cycle, pod, rows, change: (self.codes[rows] == 0).all())
 
 
 def _keep_skips(patch: pytest.MonkeyPatch) -> None:
@@ -351,7 +347,7 @@ def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
         (_ignore_filter_cache_key, OddDays),
         (_cache_pre_filter_of_keyed_plugins, OddDays),
         (_ignore_changed_raw_scores, TeamCpu),
-        (_accept_every_changed_node, TeamCpu),
+        (_keep_rows_after(Change.NODE), TeamCpu),
         (_keep_topologies, TeamScore),
         (_keep_axes, TeamScore),
         (_ignore_removal_of_last_row, TeamShare),
@@ -373,7 +369,7 @@ def test_property_catches_stale_results(plant: Plant, plugin: Class, monkeypatch
 @pytest.mark.parametrize(
     ("plant", "classes"),
     [
-        (_keep_feasible_rows, IN_TREE),
+        (_keep_rows_after(Change.USAGE), IN_TREE),
         (_ignore_labels, IN_TREE),
         (_keep_classes, IN_TREE),
         (_ignore_topologies, IN_TREE),

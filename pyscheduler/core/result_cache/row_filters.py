@@ -45,8 +45,8 @@ class RowFilter(NamedTuple):
     place: int
     plugin: FilterPlugin
     evaluations: EvaluationCounter
-    reads_row: tuple[bool, bool]
-    """By kind of change: True if it makes the results of the changed rows stale."""
+    reads_usage: bool
+    """True if pods that are added to a node make its result stale. A changed node object always does."""
     reads_all_nodes: bool
     """True if a change of any node makes all results stale."""
     has_key: bool
@@ -62,10 +62,10 @@ def row_filters(plugins: Sequence[FilterPlugin], evaluations: CountersByPlugin) 
 
 def _row_filter(place: int, plugin: FilterPlugin, evaluations: EvaluationCounter) -> RowFilter:
     scopes = invalidation_scopes(plugin)
-    reads_row = (scopes[NODE] is not Scope.NOWHERE, scopes[USAGE] is Scope.ROWS)
     has_key = scopes[USAGE] is Scope.EVERYWHERE or is_keyed(plugin)
     is_unlimited = plugin.reads_identity or reads_of(plugin) is Reads.EVERYTHING
-    return RowFilter(place, plugin, evaluations, reads_row, scopes[NODE] is Scope.EVERYWHERE, has_key, is_unlimited)
+    reads_usage, reads_all_nodes = scopes[USAGE] is Scope.ROWS, scopes[NODE] is Scope.EVERYWHERE
+    return RowFilter(place, plugin, evaluations, reads_usage, reads_all_nodes, has_key, is_unlimited)
 
 
 class RowFilters(Struct, eq=False):
@@ -79,8 +79,8 @@ class RowFilters(Struct, eq=False):
     """The other plugins."""
     _keyed: Sequence[RowFilter] = ()
     """Those of them with results that may become stale in all rows."""
-    _readers: Sequence[Sequence[RowFilter]] = ((), ())
-    """Active plugins by the kind of change after which they run again in the changed rows."""
+    _usage_readers: Sequence[RowFilter] = ()
+    """Active plugins that run again in rows where pods were added or removed."""
     _bases: dict[str, Hashable] = {}
     """What the results of plugins depend on besides their rows: the version of the nodes and their cache key."""
     _codes: Codes | None = None
@@ -194,7 +194,7 @@ class RowFilters(Struct, eq=False):
             self._stale |= changed
             self._active = [each for each in self._plugins if each.plugin.name not in skipped]
             self._keyed = [each for each in self._active if each.has_key or each.reads_all_nodes]
-            self._readers = [[each for each in self._active if each.reads_row[change]] for change in Change]
+            self._usage_readers = [each for each in self._active if each.reads_usage]
 
     def _basis(self, each: RowFilter, cycle: Cycle) -> Hashable | None:
         """Return what all results of the plugin depend on; None if it has to run on all rows."""
@@ -209,23 +209,6 @@ class RowFilters(Struct, eq=False):
 
     # -- refresh -----------------------------------------------------------------------------------------------------
 
-    def still_fits(self, cycle: Cycle, pod: Pod, rows: DirtyRows, change: Change) -> bool:
-        """Return True if the pod still fits rows that it fitted before a change there.
-
-        False means that the rows must be refreshed.
-        """
-        nodes = self._state.rows
-        for each in self._readers[change]:
-            each.evaluations.n += len(rows)
-            if not isinstance(rows, list):
-                if run_filter_on_table(each.plugin, cycle, pod, self._state.table(rows)).rejections:
-                    return False
-                continue
-            for row in rows:
-                if run_filter(each.plugin, cycle, pod, nodes[row]) is not None:
-                    return False
-        return True
-
     def refresh_row(self, cycle: Cycle, pod: Pod, row: int, change: Change) -> bool:
         """Update a row after a change there. Return True if the pod fits."""
         before = FITS if self._codes is None else self._codes.item(row)
@@ -236,8 +219,8 @@ class RowFilters(Struct, eq=False):
 
     def _refreshed_code(self, cycle: Cycle, pod: Pod, row: int, before: int) -> int:
         known, node = self._places[before], self._state.rows[row]
-        for each in self._active:
-            if each.place <= known and not each.reads_row[USAGE]:
+        for each in self._usage_readers if before == FITS else self._active:
+            if each.place <= known and not each.reads_usage:
                 if each.place == known:
                     return before
                 continue
@@ -257,7 +240,7 @@ class RowFilters(Struct, eq=False):
         if len(node_rows):
             self._writable_codes()[node_rows] = UNKNOWN
         rows = np.concatenate((node_rows, usage_rows)) if len(node_rows) else usage_rows
-        self._refresh(cycle, pod, rows, [each for each in self._active if each.reads_row[USAGE]])
+        self._refresh(cycle, pod, rows, self._usage_readers)
         return rows
 
     def refresh_all(self, cycle: Cycle, pod: Pod, changed: DirtyRows) -> None:

@@ -45,8 +45,8 @@ class RowResults(Struct, eq=False, weakref=True):
     """Rows to be scored again; None for all."""
     _feasible_changed: bool = False
     """True if other rows are feasible than at the last refresh of the scores."""
-    _usage_dirty_rows: DirtyRows | None = None
-    """Rows with scores stale because of added or removed pods, noted by `_refresh_incrementally` only."""
+    _usage_dirty_rows: DirtyRows = []
+    """Rows to be scored again because pods were added or removed."""
     _fitting_rows: Rows | slice | None = None
     """The feasible rows; None if they are to be listed again."""
 
@@ -111,7 +111,9 @@ class RowResults(Struct, eq=False, weakref=True):
             self.switch_signature(pod.signature)
         if len(self._state.rows) != self._size:
             self._resize(len(self._state.rows))
-        if self.filters.begin(cycle, skipped) or not self._refresh_incrementally(cycle, pod):
+        state = self._state
+        is_stale = self.filters.begin(cycle, skipped)
+        if is_stale or state.usage_log.mark != self._usage_mark or state.node_log.mark != self._node_mark:
             self._refresh_changed(cycle, pod)
 
     def exclude(self, rows: Mask | None) -> None:
@@ -123,71 +125,27 @@ class RowResults(Struct, eq=False, weakref=True):
         assert flipped is not None, "one of the two is a mask"
         self._set_feasible_rows(flipped.nonzero()[0])
 
-    def _refresh_incrementally(self, cycle: Cycle, pod: Pod) -> bool:
-        """Return True if the pod still fits all rows that changed since the last attempt.
+    def _refresh_changed(self, cycle: Cycle, pod: Pod) -> None:
+        """Update the results that changes have made stale, and mark the changed rows for scoring.
 
-        This holds for most attempts. No filter result has to be invalidated then; the rows are noted for scoring.
+        Those that a rejected attempt left unscored stay marked.
         """
         state, filters = self._state, self.filters
-        changed = state.usage_log.since(self._usage_mark)
-        if changed is None or len(changed) > self._size:
-            return False
-        rows = self._existing_rows(changed)
-        if self.feasible_count < self._size and not self._are_feasible(rows):
-            return False
-        if not filters.still_fits(cycle, pod, rows, USAGE):
-            return False
-        if state.node_log.mark != self._node_mark and not self._accept_changed_nodes(cycle, pod):
-            return False
-        self._usage_mark = state.usage_log.mark
-        if len(changed):
-            rows = rows if self._usage_dirty_rows is None else _union(self._usage_dirty_rows, rows)
-            self._usage_dirty_rows = rows if len(rows) <= self._size else np.unique(rows)
-        return True
-
-    def _accept_changed_nodes(self, cycle: Cycle, pod: Pod) -> bool:
-        """Return True if the pod still fits all nodes with changed objects; they are marked as dirty then."""
-        log = self._state.node_log
-        changed = log.since(self._node_mark)
-        if changed is None or len(changed) > self._size:
-            return False
-        rows = self._existing_rows(changed)
-        if not self._are_feasible(rows) or not self.filters.still_fits(cycle, pod, rows, NODE):
-            return False
-        self._node_mark = log.mark
-        self.scores.invalidate(NODE, rows)
-        self._mark_dirty(rows)
-        return True
-
-    def _are_feasible(self, rows: DirtyRows) -> bool:
-        feasible = self.feasible
-        if isinstance(rows, list):
-            return all(feasible[row] for row in rows)
-        return int(np.count_nonzero(feasible[rows])) == len(rows)
-
-    def _refresh_changed(self, cycle: Cycle, pod: Pod) -> None:
-        """Update the results that changes have made stale.
-
-        Changed rows are also marked for scoring, in addition to those that a rejected attempt left unscored.
-        """
-        state, filters, scores = self._state, self.filters, self.scores
         nodes, usage = state.node_log.since(self._node_mark), state.usage_log.since(self._usage_mark)
         self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
-        node_rows: DirtyRows = []
-        usage_rows: DirtyRows = []
-        is_stale = nodes is None or usage is None or filters.has_too_many_statuses
-        if nodes is None or usage is None or is_stale:
+        if nodes is None or usage is None or filters.has_too_many_statuses:
             filters.invalidate_all()
-            scores.invalidate_all()
+            self.scores.invalidate_all()
             self._dirty_rows = None
-        else:
-            node_rows, usage_rows = self._existing_rows(nodes), self._existing_rows(usage)
-            # Also if the changed row no longer exists: other rows may depend on it.
-            for change, changed, rows in ((NODE, nodes, node_rows), (USAGE, usage, usage_rows)):
-                if len(changed):
-                    scores.invalidate(change, rows)
-                    self._mark_dirty(rows)
-        if is_stale or filters.has_stale:
+            filters.refresh_all(cycle, pod, [])
+            self._set_feasible_rows(slice(0, self._size))
+            return
+        node_rows, usage_rows = self._existing_rows(nodes), self._existing_rows(usage)
+        if len(nodes):  # also if the changed row no longer exists: other rows may depend on it
+            self.scores.invalidate(NODE, node_rows)
+            self._mark_dirty(node_rows)
+        self._usage_dirty_rows = _union(self._usage_dirty_rows, usage_rows)
+        if filters.has_stale:
             filters.refresh_all(cycle, pod, _union(node_rows, usage_rows))
             self._set_feasible_rows(slice(0, self._size))
         elif isinstance(node_rows, list) and isinstance(usage_rows, list):
@@ -200,10 +158,9 @@ class RowResults(Struct, eq=False, weakref=True):
 
     def _set_feasible_rows(self, rows: Rows | slice) -> None:
         """Update `feasible` in some rows that are filtered already."""
-        if isinstance(rows, slice):
-            if self.filters.all_fit and self.excluded is None and self.feasible_count == self._size:
-                return
-        elif are_few(rows):
+        if self.filters.all_fit and self.excluded is None and self.feasible_count == self._size:
+            return
+        if not isinstance(rows, slice) and are_few(rows):
             for row in rows.tolist():
                 self._set_feasible(row, self.filters.fits(row))
             return
@@ -238,6 +195,8 @@ class RowResults(Struct, eq=False, weakref=True):
             if len(rows) > 1:
                 rows = sorted(set(rows))
             return rows if not rows or rows[-1] < self._size else [row for row in rows if row < self._size]
+        if len(changed) > self._size:
+            changed = np.unique(changed)
         beyond = changed[changed.argmax()] >= self._size
         return changed[changed < self._size] if beyond else changed
 
@@ -248,16 +207,16 @@ class RowResults(Struct, eq=False, weakref=True):
         scores = self.scores
         if skipped is not scores.skipped and scores.activate(skipped):
             self._dirty_rows, self._feasible_changed = None, True
-        usage_rows, self._usage_dirty_rows = self._usage_dirty_rows, None
-        if self._feasible_changed and usage_rows is None and self._drop_infeasible_rows(cycle, pod):
-            return
-        fitting = self.fitting_rows
-        if usage_rows is not None:
+        usage_rows, self._usage_dirty_rows = self._usage_dirty_rows, []
+        if len(usage_rows):
             usage_only = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
-            if usage_only and scores.refresh_rows(cycle, pod, usage_rows, fitting):
+            if usage_only and scores.refresh_rows(cycle, pod, usage_rows, self.feasible, self.fitting_rows):
                 return
             scores.invalidate(USAGE, usage_rows)
             self._mark_dirty(usage_rows)
+        if self._feasible_changed and self._drop_infeasible_rows(cycle, pod):
+            return
+        fitting = self.fitting_rows
         dirty = slice(0, self._size) if self._dirty_rows is None else self._dirty_rows
         scores.refresh(cycle, pod, dirty, self.feasible, fitting, self._feasible_changed)
         self._dirty_rows, self._feasible_changed = [], False
@@ -283,7 +242,8 @@ class RowResults(Struct, eq=False, weakref=True):
         self.feasible = _resized(self.feasible, n)
         if n < self._size:
             self.feasible_count = int(np.count_nonzero(self.feasible))
-            self._usage_dirty_rows, self._dirty_rows = _below(n, self._usage_dirty_rows), _below(n, self._dirty_rows)
+            self._usage_dirty_rows = _below(n, self._usage_dirty_rows)
+            self._dirty_rows = None if self._dirty_rows is None else _below(n, self._dirty_rows)
         self.filters.resize(n)
         self.scores.resize(n)
         self._size = n
@@ -293,10 +253,8 @@ def _resized(mask: Mask, n: int) -> Mask:
     return grown(mask, n) if n > len(mask) else mask[:n]
 
 
-def _below(n: int, rows: DirtyRows | None) -> DirtyRows | None:
-    if rows is None or not isinstance(rows, list):
-        return rows if rows is None else rows[rows < n]
-    return [row for row in rows if row < n]
+def _below(n: int, rows: DirtyRows) -> DirtyRows:
+    return [row for row in rows if row < n] if isinstance(rows, list) else rows[rows < n]
 
 
 def _union(some: DirtyRows, others: DirtyRows) -> DirtyRows:

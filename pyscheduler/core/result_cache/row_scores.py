@@ -31,6 +31,7 @@ from pyscheduler.core.result_cache.calls import (
     overrides_normalize,
     raise_out_of_range,
     run_score_on_table,
+    select_rows,
 )
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.result_cache.score_column import ScoreColumn
@@ -317,18 +318,20 @@ class RowScores(Struct, eq=False):
 
     # -- refresh -----------------------------------------------------------------------------------------------------
 
-    def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, fitting: Rows | slice) -> bool:
-        """Update rows that were and are feasible, where only pods on them changed.
+    def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, feasible: Mask, fitting: Rows | slice) -> bool:
+        """Update rows where only pods have changed, and which are feasible as before or infeasible as before.
 
-        Return False if that is impossible, because columns are stale. `fitting` holds all feasible rows.
+        Return False if that is impossible, because columns are stale. `feasible` and `fitting` as in `refresh`.
         """
         if not self._top_scores_current or not self._is_current or self._usage_changes_rows:
             return False
         if isinstance(rows, list):
             for row in rows:
-                self._sum_row(cycle, pod, row, fits=True)
+                if feasible[row]:
+                    self._sum_row(cycle, pod, row, fits=True)
         else:
-            self._sum_rows(cycle, pod, rows, rows)
+            inside = select_rows(rows, feasible[rows])
+            self._sum_rows(cycle, pod, inside, inside)
         self._add_on_top(cycle, pod, fitting)
         return True
 
