@@ -22,13 +22,13 @@ from pyscheduler.api.topology import NodeEquivalence
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile, Weighted
-from pyscheduler.core.result_cache.calls import run_normalize, run_score_on_table
+from pyscheduler.core.result_cache.calls import rescale, run_normalize, run_score_on_table
 from pyscheduler.core.result_cache.class_totals import ClassTotals
 from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
 from pyscheduler.core.result_cache.row_filters import run_filter_on_table
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.kernels import Rows
+from pyscheduler.kernels import Rows, extremes
 
 
 class ClassResults:
@@ -197,7 +197,12 @@ class ClassResults:
         """Return the normalised scores of the scored classes."""
         plugin, table = weighted.plugin, self._classes.table
         self._profile.evaluations.score[plugin.name].n += len(table)
-        return run_normalize(plugin, cycle, pod, run_score_on_table(plugin, cycle, pod, table).take(scored))
+        raw, normalizer = run_score_on_table(plugin, cycle, pod, table).take(scored), plugin.normalizer
+        if normalizer is not None and cycle.call_observer is None:
+            span = call_guarded(plugin.name, "NormalizeScore", normalizer.span_between, *extremes(raw, None))
+            if span is not None:
+                return rescale(plugin, normalizer, raw, span)
+        return run_normalize(plugin, cycle, pod, raw)
 
     def pick(self, random_bits: Callable[[], int]) -> int:
         """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
