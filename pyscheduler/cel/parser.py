@@ -45,7 +45,7 @@ def _operand(after: str = "") -> str:
     )
 
 
-_RESERVED: Final = frozenset(
+RESERVED: Final = frozenset(
     [
         "as",
         "break",
@@ -301,7 +301,7 @@ class _Parser:
         start = self._token.offset
         dot = "." if self._accept(".") else ""
         token = self._identifier()
-        if token.text in _RESERVED:
+        if token.text in RESERVED:
             self._issues.report(start, f"reserved identifier: {token.text}")
             if self._token.kind != "(":
                 return Literal(start, None)

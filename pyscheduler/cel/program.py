@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyscheduler.cel import limits
-from pyscheduler.cel.checker import check
+from pyscheduler.cel.checker import Declarations, check
 from pyscheduler.cel.environment import DECLARATIONS
 from pyscheduler.cel.frame import Code, Frame
 from pyscheduler.cel.functions.costs import InternalError
@@ -14,7 +14,8 @@ from pyscheduler.cel.parser import depth_of, parse
 from pyscheduler.cel.planner import Planner
 from pyscheduler.cel.results import to_match
 from pyscheduler.cel.source import CelSyntaxError, Issues
-from pyscheduler.cel.types import BOOL
+from pyscheduler.cel.syntax import Expr
+from pyscheduler.cel.types import BOOL, CelType
 from pyscheduler.cel.validators import validate
 from pyscheduler.cel.values import CelError, CelMap, DefaultMap, Value
 
@@ -111,17 +112,22 @@ def compile_selector(expression: str) -> Program:
 
 
 def _compile(expression: str) -> Program:
-    issues = Issues(expression)
-    tree = parse(expression, issues)
-    if tree is None:
-        raise CelSyntaxError(f"compilation failed: {issues}")
-    inference = check(tree, DECLARATIONS, issues)
-    if not issues:
-        validate(tree, inference, issues)
-    if issues:
-        raise CelSyntaxError(f"compilation failed: {issues}")
-    result = inference.substitute(tree.type, unbound_to_dyn=True)
+    tree, result = checked_tree(expression, DECLARATIONS)
     if result != BOOL and result.kind != "dyn":
         raise CelSyntaxError(f"must evaluate to bool or the unknown type, not {result}")
     planner = Planner(DECLARATIONS.functions)
     return Program(expression, planner.code(tree), planner.variables, is_deep=depth_of(tree) > DEEP)
+
+
+def checked_tree(expression: str, declarations: Declarations) -> tuple[Expr, CelType]:
+    """Return the syntax tree of an expression that passes all checks, and its type. CelSyntaxError if it does not."""
+    issues = Issues(expression)
+    tree = parse(expression, issues)
+    if tree is None:
+        raise CelSyntaxError(f"compilation failed: {issues}")
+    inference = check(tree, declarations, issues)
+    if not issues:
+        validate(tree, inference, issues)
+    if issues:
+        raise CelSyntaxError(f"compilation failed: {issues}")
+    return tree, inference.substitute(tree.type, unbound_to_dyn=True)

@@ -8,17 +8,16 @@ from __future__ import annotations
 from typing import Final
 
 from pyscheduler.cel import limits
-from pyscheduler.cel.checker import Declarations, check
+from pyscheduler.cel.checker import Declarations
 from pyscheduler.cel.environment import DECLARATIONS
 from pyscheduler.cel.frame import Code, Frame
 from pyscheduler.cel.functions.costs import InternalError
-from pyscheduler.cel.parser import depth_of, parse
+from pyscheduler.cel.parser import depth_of
 from pyscheduler.cel.planner import Planner
-from pyscheduler.cel.program import CANCELLED, COST_LIMIT, DEEP
-from pyscheduler.cel.source import CelSyntaxError, Issues
+from pyscheduler.cel.program import CANCELLED, COST_LIMIT, DEEP, checked_tree
+from pyscheduler.cel.source import CelSyntaxError
 from pyscheduler.cel.syntax import Ident, children
 from pyscheduler.cel.types import BOOL, DYN, STRING, CelType
-from pyscheduler.cel.validators import validate
 from pyscheduler.cel.values import CelError, CelMap, Value
 
 SELF: Final = "self"
@@ -71,16 +70,7 @@ def compile_rule(expression: str, result: CelType = BOOL) -> Rule:
 
 
 def _compile(expression: str, wanted: CelType) -> Rule:
-    issues = Issues(expression)
-    tree = parse(expression, issues)
-    if tree is None:
-        raise CelSyntaxError(f"compilation failed: {issues}")
-    inference = check(tree, _DECLARATIONS, issues)
-    if not issues:
-        validate(tree, inference, issues)
-    if issues:
-        raise CelSyntaxError(f"compilation failed: {issues}")
-    result = inference.substitute(tree.type, unbound_to_dyn=True)
+    tree, result = checked_tree(expression, _DECLARATIONS)
     if result != wanted and result.kind != "dyn":
         raise CelSyntaxError(f"cel expression must evaluate to a {'string' if wanted == STRING else 'bool'}")
     uses_old_self, pending = False, [tree]

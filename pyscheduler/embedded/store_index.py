@@ -8,7 +8,7 @@ from pyscheduler.embedded.objects import Json
 
 
 class Index(Protocol):
-    """What the objects of one bucket have in common; made without arguments."""
+    """Summary of the objects of one bucket; its type is called without arguments."""
 
     bucket: ClassVar[str]
 

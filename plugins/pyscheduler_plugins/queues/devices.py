@@ -83,7 +83,7 @@ def _count(request: ExactDeviceRequest | DeviceSubRequest) -> int:
 
 
 class RequestedDevices:
-    """What each claim requests, read once: an attempt of a large group reads it several times."""
+    """Devices of each claim, parsed once: an attempt of a large group reads them several times."""
 
     def __init__(self, objects: WatchedObjects) -> None:
         self._objects = objects

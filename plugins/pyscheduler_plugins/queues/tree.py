@@ -62,7 +62,7 @@ class QueueTree:
         self._jobs: dict[Hashable, tuple[str, Usage]] = {}
         self._nodes: dict[str, QueueNode] = {}
         self.terminating = QuotaUsage(self._path_of_any)
-        """What terminating pods use."""
+        """Resources of terminating pods."""
         self.devices = QuotaUsage(self._path_of_any)
         """Devices that jobs have allocated and nodes do not list."""
         self._root: QueueNode

@@ -1,4 +1,4 @@
-"""What pods request by ResourceClaims, which several pods may share: each claim counts once.
+"""Devices that pods request by ResourceClaims, which several pods may share: each claim counts once.
 
 A claim counts toward one of the pod groups that hold it, for each queue and set of users with such groups. So a tenant
 cannot hide its devices in another queue, from which its pods end first.

@@ -1,4 +1,4 @@
-"""Timers of plugins whose decisions change at known times: what they evict, and which pods are retried."""
+"""Timers of plugins with decisions that change at known times: pods are evicted, or retried."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Timers:
         self.next = min(self._due.values(), default=math.inf)
 
     def run(self, context: Context, now: float) -> list[Command]:
-        """Call the plugins whose time has come, and return the commands that evict pods."""
+        """Call the plugins that are due, and return the commands that evict pods."""
         if now < self.next:
             return []
         evicted: dict[str, tuple[Pod, str]] = {}

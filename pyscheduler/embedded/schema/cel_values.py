@@ -7,34 +7,18 @@ import re
 from typing import Any, Final
 
 from pyscheduler.cel.functions.conversions import to_duration, to_timestamp
+from pyscheduler.cel.parser import RESERVED
 from pyscheduler.cel.values import CelError, CelMap, Value
 from pyscheduler.embedded.schema.structural import Schema
 
-_RESERVED: Final = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-    ]
-) | {"loop", "package", "namespace", "return", "var", "void", "while"}
+_KEYWORDS: Final = RESERVED | {"true", "false", "null", "in"}
 _ESCAPES: Final = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def escaped(name: str) -> str:
     """Return the identifier of a field in expressions, "" if it has none."""
-    if name in _RESERVED:
+    if name in _KEYWORDS:
         return f"__{name}__"
     for text, escape in _ESCAPES:
         name = name.replace(text, escape)
