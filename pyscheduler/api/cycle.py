@@ -53,6 +53,7 @@ class Cycle:
         "_state",
         "attempt",
         "call_observer",
+        "is_resize",
         "now",
         "profile",
         "seed",
@@ -79,6 +80,8 @@ class Cycle:
         self.seed = seed
         self.skipped: frozenset[str] = frozenset()
         """Names of the plugins for which Filter is skipped in this attempt because their PreFilter returned SKIP."""
+        self.is_resize = False
+        """True if the pod has a node, and the attempt is to make room there for its deferred in-place resize."""
         self.call_observer = call_observer
         """Wrapper for plugin calls in this attempt; None, the usual case, calls plugins directly."""
         self.timer = timer
@@ -125,7 +128,7 @@ class Cycle:
     def at(self, now: float) -> Cycle:
         """Return a copy of this cycle with a later `now` and shared state: writes to either are visible in both."""
         later = Cycle(now, self.profile, self.uid, self.attempt, self.seed)
-        later.skipped = self.skipped
+        later.skipped, later.is_resize = self.skipped, self.is_resize
         later._state = self._state
         return later
 

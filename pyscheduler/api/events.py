@@ -25,6 +25,7 @@ class Action(enum.IntFlag):
     UPDATE_NODE_CONDITION = enum.auto()
     UPDATE_NODE_ANNOTATION = enum.auto()
     UPDATE_NODE_DECLARED_FEATURE = enum.auto()
+    UPDATE_NODE_PREEMPTION_POLICY = enum.auto()
     UPDATE_POD_LABEL = enum.auto()
     UPDATE_POD_SCALE_DOWN = enum.auto()
     UPDATE_POD_SCALE_UP = enum.auto()
@@ -41,6 +42,7 @@ class Action(enum.IntFlag):
         | UPDATE_NODE_CONDITION
         | UPDATE_NODE_ANNOTATION
         | UPDATE_NODE_DECLARED_FEATURE
+        | UPDATE_NODE_PREEMPTION_POLICY
         | UPDATE_POD_LABEL
         | UPDATE_POD_SCALE_DOWN
         | UPDATE_POD_SCALE_UP

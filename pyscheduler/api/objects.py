@@ -272,9 +272,17 @@ class PodObject(ApiObject, frozen=True):
     status: PodStatus = PodStatus()
 
 
+class NodePodPreemptionPolicy(ApiObject, frozen=True):
+    """Preemption on one node; needs the feature gate InPlacePodVerticalScalingSchedulerPreemption of the API server."""
+
+    disable_resize_preemption: tuple[str, ...] | None = None
+    """Owners that have disabled preemption for in-place resizes on the node."""
+
+
 class NodeSpec(ApiObject, frozen=True):
     unschedulable: bool = False
     taints: tuple[Taint, ...] | None = None
+    pod_preemption_policy: NodePodPreemptionPolicy | None = None
 
 
 class ContainerImage(ApiObject, frozen=True, gc=True, weakref=True):

@@ -110,6 +110,8 @@ class Plugin(ABC):
 
     They are not called then. Otherwise SKIP applies to Filter only, as in kube-scheduler.
     """
+    checks_resizes: ClassVar[bool] = True
+    """False if PreFilter, Filter and PostFilter are skipped for a pod on its node with a deferred in-place resize."""
     pre_reads_nodes: ClassVar[bool] = True
     """True if cached results of PreFilter or PreScore may depend on node objects; if False, they outlive changes."""
     skips_read_pods: ClassVar[bool] = True

@@ -25,7 +25,7 @@ from pyscheduler.api.objects import (
     Toleration,
 )
 from pyscheduler.api.qos import QoSClass, qos_class
-from pyscheduler.api.resize import Resized
+from pyscheduler.api.resize import Resized, pending_reason
 from pyscheduler.api.resources import PodRequests, is_sidecar, pod_requests
 
 WILDCARD_IP = "0.0.0.0"
@@ -224,12 +224,17 @@ class Pod:
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
         """status.resourceClaimStatuses: the claims that were created from templates."""
         self.conditions: tuple[PodCondition, ...] = ()
-        """All conditions of a pod without a node; of an assigned pod, DisruptionTarget only."""
+        """All conditions of a pod without a node; of an assigned pod, DisruptionTarget and PodResizePending only."""
 
     @property
     def start_time(self) -> str | None:
         """status.startTime in RFC 3339; None if it is missing or invalid."""
         return None if self.started == math.inf else f"{datetime.fromtimestamp(self.started, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+    @property
+    def is_resize_deferred(self) -> bool:
+        """True if the pod has a node and an in-place resize that waits for room there (KEP-1287)."""
+        return bool(self.node_name and self.conditions and pending_reason(self.conditions) == "Deferred")
 
     @property
     def key(self) -> str:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pyscheduler.api.objects import Container, ContainerStatus, PodObject, PodStatus, Quantity
+from pyscheduler.api.objects import Container, ContainerStatus, PodCondition, PodObject, PodStatus, Quantity
 
 Requests = Mapping[str, Quantity]
 """Resource requests as in the API, by resource name."""
 _NOTHING: Requests = {}
-_PENDING = "PodResizePending"
+RESIZE_PENDING = "PodResizePending"
+"""Type of the condition of a pod whose resize the kubelet has not allocated."""
 
 
 class Resized(msgspec.Struct, frozen=True):
@@ -71,7 +72,12 @@ def may_be_resized(status: PodStatus) -> bool:
     """Return True unless the status states neither resources nor a pending resize."""
     if status.container_statuses or status.init_container_statuses or status.resources is not None:
         return True
-    return any(condition.type == _PENDING for condition in status.conditions or ())
+    return any(condition.type == RESIZE_PENDING for condition in status.conditions or ())
+
+
+def pending_reason(conditions: Iterable[PodCondition]) -> str:
+    """Return why the kubelet has not allocated a resize, "" if none is pending: Deferred until the node has room."""
+    return next((c.reason for c in conditions if c.type == RESIZE_PENDING), "")
 
 
 def _agrees(of_pod: Iterable[Requests | None], source: PodObject) -> bool:
@@ -88,5 +94,4 @@ def _stated(container: Container) -> Requests:
 
 
 def _is_infeasible(status: PodStatus) -> bool:
-    pending = (c.reason for c in status.conditions or () if c.type == _PENDING)
-    return next(pending, "") == "Infeasible"
+    return pending_reason(status.conditions or ()) == "Infeasible"

@@ -24,6 +24,7 @@ POD_GROUP_PREEMPTION_POLICY = "PodGroupPreemptionPolicy"
 STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
 VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
 DEVICE_TAINT_RULES = "DRADeviceTaintRules"
+RESIZE_PREEMPTION = "InPlacePodVerticalScalingSchedulerPreemption"
 
 _UNCONDITIONAL = "since Kubernetes 1.37 it is always on, so remove the setting"
 _REMOVED = {
@@ -82,6 +83,7 @@ _OF_1_37 = (
     FeatureGate(TOPOLOGY_AWARE_WORKLOADS, FeatureStage.ALPHA, False, served=True),
     FeatureGate(COMPOSITE_POD_GROUP, FeatureStage.ALPHA, False, served=True),
     FeatureGate(POD_GROUP_PREEMPTION_POLICY, FeatureStage.ALPHA, False, served=True),
+    FeatureGate(RESIZE_PREEMPTION, FeatureStage.ALPHA, False, served=True),
     FeatureGate(STORAGE_CAPACITY_SCORING, FeatureStage.BETA, True, served=True),
     FeatureGate(VOLUME_LIMIT_SCALING, FeatureStage.BETA, True, served=True),
     *_all(
@@ -89,7 +91,7 @@ _OF_1_37 = (
         False,
         "AllAlpha DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes "
         "DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevicesType "
-        "InPlacePodVerticalScalingSchedulerPreemption TaintTolerationComparisonOperators",
+        "TaintTolerationComparisonOperators",
     ),
     *_all(
         FeatureStage.ALPHA,
@@ -148,7 +150,7 @@ _NEW_IN_1_37 = frozenset(
         "DRAFractionalCapacityRange",
         "DRAOptionalNodeOperations",
         "DRAPartitionableDevicesType",
-        "InPlacePodVerticalScalingSchedulerPreemption",
+        RESIZE_PREEMPTION,
         "InterPodAffinityHostnameFastPath",
         POD_GROUP_PREEMPTION_POLICY,
         "PodLevelResourcesFixDefaulting",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pyscheduler.config.expand import ProfileSpec
-from pyscheduler.config.gates import DEFAULTS, FeatureGates
+from pyscheduler.config.gates import DEFAULTS, RESIZE_PREEMPTION, FeatureGates
 from pyscheduler.config.types import KubeSchedulerConfiguration, PySchedulerConfiguration
 from pyscheduler.core.framework.registry import Registry
 
@@ -26,3 +26,8 @@ class LoadedConfig(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     imported: Mapping[str, str] = msgspec.field(default_factory=dict)
     gates: FeatureGates = DEFAULTS
+
+    @property
+    def preempts_for_resizes(self) -> bool:
+        """True if deferred in-place resizes of assigned pods preempt other pods."""
+        return self.gates.on(RESIZE_PREEMPTION)

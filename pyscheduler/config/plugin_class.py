@@ -99,6 +99,7 @@ ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyTyp
         "reads_claims": (_is(bool), "True or False"),
         "reads_match_fields": (_is(bool), "True or False"),
         "has_score_key": (_is(bool), "True or False"),
+        "checks_resizes": (_is(bool), "True or False"),
         "pre_reads_nodes": (_is(bool), "True or False"),
         "skips_read_pods": (_is(bool), "True or False"),
         "is_repeatable": (_is(bool), "True or False"),

@@ -30,6 +30,8 @@ def _node_actions(old: NodeObject, new: NodeObject) -> Iterator[Action]:
         yield Action.UPDATE_NODE_CONDITION
     if (old.metadata.annotations or {}) != (new.metadata.annotations or {}):
         yield Action.UPDATE_NODE_ANNOTATION
+    if old.spec.pod_preemption_policy != new.spec.pod_preemption_policy:
+        yield Action.UPDATE_NODE_PREEMPTION_POLICY
     if (old.status.declared_features or ()) != (new.status.declared_features or ()):
         yield Action.UPDATE_NODE_DECLARED_FEATURE
 
@@ -98,6 +100,7 @@ _LABELS = {
     Action.UPDATE_NODE_CONDITION: "UpdateNodeCondition",
     Action.UPDATE_NODE_ANNOTATION: "UpdateNodeAnnotation",
     Action.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
+    Action.UPDATE_NODE_PREEMPTION_POLICY: "UpdateNodePreemptionPolicy",
     Action.UPDATE_POD_LABEL: "UpdatePodLabel",
     Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
     Action.UPDATE_POD_SCALE_UP: "UpdatePodScaleUp",

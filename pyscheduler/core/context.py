@@ -80,6 +80,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Extenders in the order in which they are called."""
     epoch: float = 0.0
     """Unix time at which the machine's clock is 0, for timestamps of API objects."""
+    preempts_for_resizes: bool = False
+    """True if assigned pods with a deferred in-place resize are in the queue until the kubelet has made it."""
 
 
 class Context(msgspec.Struct, eq=False):
@@ -223,6 +225,10 @@ class Context(msgspec.Struct, eq=False):
     def is_responsible_for(self, pod: Pod) -> bool:
         """Return True if one of the profiles has the pod's scheduler name."""
         return pod.scheduler_name in self.profiles
+
+    def queues_resize(self, pod: Pod) -> bool:
+        """Return True if the pod is in the queue although it has a node, to make room there for its resize."""
+        return self.settings.preempts_for_resizes and pod.is_resize_deferred and self.is_responsible_for(pod)
 
 
 def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str, QueueProfile]:

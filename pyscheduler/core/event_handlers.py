@@ -89,6 +89,8 @@ def _handle_assigned_pod(context: Context, old: Pod | None, pod: Pod, now: float
         _confirm(context, pod)
     if old is not None and not old.node_name:
         context.queue.delete(pod.uid, placed_on=pod.node_name)
+    if context.settings.preempts_for_resizes:
+        _handle_resize(context, old, pod, now)
     if not context.queue.needs_events:
         return
     if assumed is not None and assumed.node_name != pod.node_name:
@@ -97,6 +99,17 @@ def _handle_assigned_pod(context: Context, old: Pod | None, pod: Pod, now: float
         context.wake((pod_placed(pod),), now)
     else:
         context.wake(pod_events(old, pod), now)
+
+
+def _handle_resize(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
+    """Enqueue an assigned pod whose resize is deferred, and remove it once the resize is not.
+
+    The caller evaluates the events of the update for the other pods and for this one.
+    """
+    if context.queues_resize(pod):
+        context.queue.update(pod if old is None else old, pod, (), now)
+    elif old is not None and context.queues_resize(old):
+        context.queue.delete(pod.uid)
 
 
 def _confirm(context: Context, pod: Pod) -> None:
@@ -169,9 +182,11 @@ def enqueue_adopted_pods(context: Context, uids: Iterator[str], now: float) -> N
     queue, checked = context.queue, list(islice(uids, context.settings.slice_pods))
     for uid in checked:
         pod = context.pods.get(uid)
-        if pod is None or pod.node_name or uid in context.assumed or not context.is_responsible_for(pod):
+        if pod is None or uid in context.assumed or uid in queue or queue.in_flight(uid):
             continue
-        if uid not in queue and not queue.in_flight(uid):
+        if context.queues_resize(pod):
+            queue.add(pod, now)
+        elif not pod.node_name and context.is_responsible_for(pod):
             _handle_pending_pod(context, None, pod, now)
     if not checked:
         context.adopting = None

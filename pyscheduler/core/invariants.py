@@ -125,6 +125,8 @@ def stages_of_pods(context: Context) -> dict[str, list[Stage]]:
         else:
             stages[uid] = [] if context.state.node_of(uid) is None else [Stage.ASSIGNED]
     for tier, queued in context.queue.known():
+        if context.queues_resize(queued.pod):
+            continue  # it is assigned, whatever the queue does with its resize
         of_pod = stages.setdefault(queued.pod.uid, [])
         if tier is not Tier.IN_FLIGHT:
             of_pod.append(Stage(tier.value))

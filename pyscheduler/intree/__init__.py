@@ -6,6 +6,7 @@ from pyscheduler.api import Plugin
 from pyscheduler.intree.composite_pod_groups import GangSchedulingOfTrees, GangSchedulingOfTreesByGroupPolicy
 from pyscheduler.intree.default_binder import DefaultBinder
 from pyscheduler.intree.default_preemption import DefaultPreemption
+from pyscheduler.intree.deferred_pod_scheduling import DeferredPodScheduling
 from pyscheduler.intree.dynamic_resources import (
     DynamicResources,
     DynamicResourcesOf136,
@@ -40,6 +41,7 @@ __all__ = [
     "PLUGINS",
     "DefaultBinder",
     "DefaultPreemption",
+    "DeferredPodScheduling",
     "DynamicResources",
     "GangScheduling",
     "ImageLocality",
@@ -71,6 +73,7 @@ PLUGINS: tuple[type[Plugin], ...] = (
     TaintToleration,
     NodeAffinity,
     NodePorts,
+    DeferredPodScheduling,
     NodeResourcesFit,
     VolumeRestrictions,
     NodeVolumeLimits,
@@ -100,6 +103,7 @@ _WEIGHTS = {
 }
 
 FEATURE_GATES = {
+    "DeferredPodScheduling": "InPlacePodVerticalScalingSchedulerPreemption",
     "GangScheduling": "GenericWorkload",
     "TopologyPlacementGenerator": "TopologyAwareWorkloadScheduling",
     "PodGroupPodsCount": "TopologyAwareWorkloadScheduling",

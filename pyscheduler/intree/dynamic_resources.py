@@ -132,6 +132,7 @@ class DynamicResources(
     """Place a pod where all devices of its claims can be allocated."""
 
     name = "DynamicResources"
+    checks_resizes = False
     pre_enqueue_field = "resource_claims"
     skip_includes_reserve = True
     Args = DynamicResourcesArgs

@@ -194,6 +194,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     """
 
     name = "InterPodAffinity"
+    checks_resizes = False
     Args = InterPodAffinityArgs
     watches = (NAMESPACE,)
     reads = Reads.DOMAINS

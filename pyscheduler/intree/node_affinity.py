@@ -89,6 +89,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Reject nodes that the pod's nodeSelector or required affinity excludes; score by its preferred affinity."""
 
     name = "NodeAffinity"
+    checks_resizes = False
     Args = NodeAffinityArgs
     reads = Reads.OWN_NODE
     reads_labels = False

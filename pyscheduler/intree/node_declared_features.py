@@ -49,6 +49,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     """
 
     name = "NodeDeclaredFeatures"
+    checks_resizes = False
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False

@@ -35,6 +35,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """Reject nodes where a hostPort of the pod is in use. Only 0.0.0.0 collides with all other addresses."""
 
     name = "NodePorts"
+    checks_resizes = False
     reads = Reads.OWN_NODE_AND_PODS
     reads_labels = False
     reads_claims = False

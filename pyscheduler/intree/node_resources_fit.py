@@ -99,6 +99,8 @@ class _Request(NamedTuple):
     amount: int
     may_be_devices: bool = False
     """True if a DeviceClass provides the resource: a node that has none allocatable may have it as devices."""
+    in_use: int = 0
+    """Amount that the pod has on its node, before a resize; it counts there already."""
 
 
 class _ScoredResource(NamedTuple):
@@ -187,6 +189,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
     def _resources_freed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         old: Pod = event.old
         new: Pod | None = event.new
+        if pod.node_name not in ("", old.node_name):
+            return QueueingHint.SKIP  # the pod waits for a resize, and only its own node can make it
         if new is None:
             return queue_if(occupied_node(event))
         if new.uid == pod.uid:
@@ -198,6 +202,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
         return queue_if(bool(new.node_name) and any(shrunk))
 
     def _node_grew(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        if pod.node_name not in ("", event.new.metadata.name):
+            return QueueingHint.SKIP
         new = _allocatable(event.new)
         requests = [r for r in self._requests_of(pod) if not r.may_be_devices or new.get(r.resource)]
         if new.get(PODS, 0) < 1 or any(request.amount > new.get(request.resource, 0) for request in requests):
@@ -221,7 +227,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
         if len(pod.requests.real) > _MAX_BITS:
             cycle.charge_evaluations(len(pod.requests.real), len(nodes), "a request of resources")
-        cycle[_REQUESTS] = self._requests_of(pod)
+        requests = self._requests_of(pod)
+        cycle[_REQUESTS] = tuple(_growth(requests, pod)) if cycle.is_resize else requests
 
     def _requests_of(self, pod: Pod) -> tuple[_Request, ...]:
         requests = tuple(r for r in _resource_requests(pod) if r.amount > 0 and not self._is_ignored(r.resource))
@@ -235,24 +242,24 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
         return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        requests = cycle[_REQUESTS]
-        if len(node.pods) < node.allowed_pods:
+        requests, others = cycle[_REQUESTS], len(node.pods) - cycle.is_resize
+        if others < node.allowed_pods:
             allocatable, requested = node.allocatable, node.requested
-            for resource, amount, may_be_devices in requests:
+            for resource, amount, may_be_devices, _ in requests:
                 if amount > allocatable.get(resource, 0) - requested.get(resource, 0) and not (
                     may_be_devices and not allocatable.get(resource)
                 ):
                     break
             else:
                 return None
-        return _insufficient_resources(requests, node)
+        return _insufficient_resources(requests, node, others)
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         requests = cycle[_REQUESTS]
-        if len(requests) > _MAX_BITS - 2:
+        if len(requests) > _MAX_BITS - 2 or cycle.is_resize:
             return super().filter_all(cycle, pod, nodes)
         amounts = []
-        for resource, amount, may_be_devices in requests:
+        for resource, amount, may_be_devices, _ in requests:
             if amount > MAX_INT64:
                 return super().filter_all(cycle, pod, nodes)
             allocatable, requested = nodes.allocatable(resource), nodes.requested(resource)
@@ -346,16 +353,27 @@ def _allocatable(node: NodeObject) -> Mapping[str, int]:
     return amounts(node.status.allocatable)
 
 
-def _insufficient_resources(requests: tuple[_Request, ...], node: NodeInfo) -> Rejection:
-    reasons = [TOO_MANY_PODS] if len(node.pods) >= node.allowed_pods else []
+def _growth(requests: Iterable[_Request], pod: Pod) -> Iterator[_Request]:
+    """Yield what a resized pod requests in addition to what counts for it on its node.
+
+    Nothing of what it requests less, as the kubelet has not freed that yet: the node must not be overcommitted.
+    """
+    for request in requests:
+        in_use = min(request.amount, pod.requests.effective.get(request.resource, 0))
+        if request.amount > in_use or not is_scalar(request.resource):
+            yield request._replace(amount=request.amount - in_use, in_use=in_use)
+
+
+def _insufficient_resources(requests: tuple[_Request, ...], node: NodeInfo, others: int) -> Rejection:
+    reasons = [TOO_MANY_PODS] if others >= node.allowed_pods else []
     resolvable = True
-    for resource, amount, may_be_devices in requests:
+    for resource, amount, may_be_devices, in_use in requests:
         allocatable = node.allocatable.get(resource, 0)
         if may_be_devices and not allocatable:
             continue
         if amount > allocatable - node.requested.get(resource, 0):
             reasons.append(f"Insufficient {resource}")
-            resolvable = resolvable and amount <= allocatable
+            resolvable = resolvable and amount + in_use <= allocatable
     return _rejection(tuple(reasons), resolvable)
 
 

@@ -37,6 +37,7 @@ class NodeUnschedulable(PreFilterPlugin, FilterPlugin):
     """Reject nodes with spec.unschedulable."""
 
     name = "NodeUnschedulable"
+    checks_resizes = False
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False

@@ -104,6 +104,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     """
 
     name = "NodeVolumeLimits"
+    checks_resizes = False
     reads = Reads.EVERYTHING
     reads_in_dry_run = Reads.OWN_NODE_AND_PODS
     reads_labels = False

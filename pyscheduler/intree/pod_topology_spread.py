@@ -96,6 +96,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     """Reject nodes in domains that would exceed maxSkew; prefer the domains with the fewest matching pods."""
 
     name = "PodTopologySpread"
+    checks_resizes = False
     Args = PodTopologySpreadArgs
     reads = Reads.DOMAINS
     reads_annotations = False

@@ -45,6 +45,7 @@ class TaintToleration(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin
     """Reject nodes with untolerated NoSchedule or NoExecute taints; prefer few untolerated PreferNoSchedule taints."""
 
     name = "TaintToleration"
+    checks_resizes = False
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False

@@ -118,6 +118,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     """Reject nodes from which a bound volume is not accessible; bind delayed claims once a node is selected."""
 
     name = "VolumeBinding"
+    checks_resizes = False
     skip_includes_reserve = True
     Args: ClassVar[type] = VolumeBindingArgs
     reads = Reads.OWN_NODE  # all else is in the cache key

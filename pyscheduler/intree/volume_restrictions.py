@@ -126,6 +126,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     """
 
     name = "VolumeRestrictions"
+    checks_resizes = False
     reads = Reads.EVERYTHING
     reads_labels = False
     reads_match_fields = False

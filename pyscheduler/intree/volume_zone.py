@@ -70,6 +70,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     """Reject nodes outside the zone or region in the labels of the pod's volumes."""
 
     name = "VolumeZone"
+    checks_resizes = False
     reads = Reads.EVERYTHING
     reads_in_dry_run = Reads.OWN_NODE
     reads_labels = False

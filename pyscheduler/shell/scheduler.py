@@ -347,6 +347,7 @@ def _settings(
         longest_unschedulable,
         extenders=extenders,
         epoch=clock.wall() - clock.now(),
+        preempts_for_resizes=config.preempts_for_resizes,
     )
 
 

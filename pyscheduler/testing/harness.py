@@ -133,6 +133,7 @@ class Harness(HarnessResults):
             self._config.configuration.pod_initial_backoff_seconds,
             self._config.configuration.pod_max_backoff_seconds,
             extenders=build_extenders(self._config.configuration),
+            preempts_for_resizes=self._config.preempts_for_resizes,
         )
         self._started = self._config
         self.machine = Machine(partial(build_profiles, self._config), self._instrument, settings)

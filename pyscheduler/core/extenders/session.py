@@ -31,4 +31,5 @@ class ExtenderSession:
         self.cycle = Cycle(
             responses.at, last.profile, last.uid, last.attempt, last.seed, last.call_observer, last.timer
         )
+        self.cycle.is_resize = last.is_resize
         return responses.results

@@ -301,6 +301,8 @@ def preempt_whole_groups(
         return chosen
     if has_only_lower_priority(context, victims, queued.pod.priority) and leaves_minimums(context, victims):
         return chosen
+    if queued.pod.node_name:
+        return None  # for its resize no other node serves, and no group is ended
     alone = PodGroup(_NO_GROUP, min_count=1)
     found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
     return None if isinstance(found, str) else found

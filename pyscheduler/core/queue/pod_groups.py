@@ -55,12 +55,16 @@ class PodGroupMembers:
         """Return the entry of a member's group; None for another pod."""
         return self._entry_of.get(uid)
 
+    def key_of(self, pod: Pod) -> PodGroupKey | None:
+        """Return the group with which a pod is attempted; a pod on its node is attempted alone, for its resize."""
+        return None if pod.node_name else self._manager.key_of(pod)
+
     def has_other_group(self, pod: Pod, tier: PodTier) -> bool:
         """Return True if an update has moved a pod of this tier into a pod group, or out of it."""
         if isinstance(tier, HintGroup) and tier.is_gated:
             return False  # it is not in the group before its gates are removed
         entry = self.entry_of(pod.uid)
-        return self._manager.key_of(pod) != (None if entry is None else entry.key)
+        return self.key_of(pod) != (None if entry is None else entry.key)
 
     def get(self, uid: str) -> QueuedPod:
         return self._entry_of[uid].members[uid]

@@ -17,8 +17,8 @@ early pops from backoff (constants of `backoff`) and records at most `inflight.M
 Rules for the caller:
 - `pop` puts a pod in flight; each popped pod needs one `add_unschedulable` or one `done`. `done` is called before
   PreBind: a pod that is requeued later has missed events and is retried after its backoff.
-- Never `update` assumed or bound pods: the queue would add them as new pods. `delete` is for pods that were deleted or
-  bound by another scheduler; pods in flight stay there until `done`.
+- Never `update` assumed or bound pods, except for a deferred resize: the queue would add them as new pods, without
+  their group. `delete` is for pods that left or were bound by another scheduler; pods in flight stay until `done`.
 - `add_unschedulable` takes the pod's newest version and does not call `nominator.add`: the caller does.
 - The caller requeues pods by `move_all(…, only=…)` for each result of `nominator.take_freed`.
 - Methods that may move many pods only add to the backlog: `process_backlog` must follow.
@@ -475,7 +475,7 @@ class SchedulingQueue(QueueContents):
         self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, admitted: bool = False
     ) -> bool:
         """Put a pod that is in no tier into the right one; returns False if it needs a further event."""
-        if self._groups.is_enabled and (key := self._groups.key_of(queued.pod)) is not None:
+        if self._groups.is_enabled and (key := self._members.key_of(queued.pod)) is not None:
             if admitted or self.gates.admit(queued):
                 self._join(self._members.add(queued, key, now), queued, how, label, now)
                 return True

@@ -255,7 +255,7 @@ class UnschedulablePods:
 
     def _key(self, queued: QueuedPod) -> GroupKey:
         pod = queued.pod
-        if queued.gating_plugin or pod.is_large or isinstance(queued, QueuedPodGroup):
+        if queued.gating_plugin or pod.is_large or pod.node_name or isinstance(queued, QueuedPodGroup):
             return pod.uid
         rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
         key = pod.signature.template, rejected, pending

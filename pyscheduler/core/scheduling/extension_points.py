@@ -95,6 +95,9 @@ def run_pre_filter_plugins(
         return result
     result, skipped, table = PreFilterResult(), cached.skipped, nodes()
     for plugin in cached.uncached_plugins(plugins, cycle):
+        if cycle.is_resize and not plugin.checks_resizes:
+            skipped |= {plugin.name}
+            continue
         before = cycle.state()
         returned = call_plugin(plugin, "PreFilter", plugin.pre_filter, cycle, pod, table)
         cached.store(plugin, returned, cycle, before)
@@ -182,6 +185,8 @@ def _post_filter(
     nominate = None
     reasons: list[str] = []
     for plugin in plugins:
+        if cycle.is_resize and not plugin.checks_resizes:
+            continue
         result = yield from _call_in_steps(plugin, cycle, pod, diagnosis)
         if isinstance(plugin, PreemptionPlugin):
             instrument.preemption_attempted()

@@ -23,8 +23,12 @@ def handle_scheduling_failure(context: Context, queued: QueuedPod, failure: Fail
     pod = context.pods.get(uid)
     result = "unschedulable" if failure.reason == UNSCHEDULABLE else "error"
     context.instrument.attempted(queued.pod.scheduler_name, result, queued.last_attempt)
-    if pod is None or pod.node_name or pod.scheduler_name not in context.profiles:
+    is_resize = pod is not None and context.queues_resize(pod)
+    if pod is None or (pod.node_name and not is_resize) or pod.scheduler_name not in context.profiles:
         context.queue.done(uid)
+        return []
+    if is_resize:  # the pod runs on its node: it has no nomination, and the kubelet reports on its resize
+        context.queue.add_unschedulable(queued, pod, failure.unschedulable_plugins, failure.pending_plugins, now)
         return []
     nominated = nominate(context, pod, failure)
     context.queue.add_unschedulable(queued, pod, failure.unschedulable_plugins, failure.pending_plugins, now)

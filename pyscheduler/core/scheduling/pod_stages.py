@@ -30,7 +30,7 @@ class Stage(enum.Enum):
     BOUND = "bound"
     """Assumed: the API server has accepted the binding; the watch has not shown it yet."""
     ASSIGNED = "assigned"
-    """The watch has shown it on a node."""
+    """The watch has shown it on a node. It may be in the queue meanwhile, for a deferred resize."""
 
 
 _ENDS = {Stage.NONE, Stage.ASSIGNED}

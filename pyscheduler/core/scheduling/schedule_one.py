@@ -10,6 +10,7 @@
             run_reserve_plugins                  extension_points.py
             run_permit_plugins                   extension_points.py
             wait_on_permit or start_binding      permit.py, binding.py
+        end_resize_attempt                       instead, if a pod on its node fits after its resize
 
 It is one synchronous call, so the state cannot change during it; only a long PostFilter pauses. Extenders are called by
 the variant in `core/extenders/schedule_one.py`.
@@ -63,7 +64,8 @@ def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Comman
     if skipped is not None:
         return skipped
     runtime = context.runtimes[pod.scheduler_name]
-    fit_error = runtime.fit_errors.get(pod) if runtime.fit_errors.entries else None
+    # A fit error holds for pods without a node: these check the growth of one node's pod.
+    fit_error = runtime.fit_errors.get(pod) if runtime.fit_errors.entries and not pod.node_name else None
     if fit_error is not None:
         return repeat_fit_error(context, queued, fit_error, now) + fail_siblings(context, now)
     cycle = start_cycle(context, queued, now)
@@ -83,7 +85,8 @@ def skip_pod_schedule(context: Context, pod: Pod) -> list[Command] | None:
         context.queue.done(pod.uid)
         note = f"skip schedule deleting pod: {pod.key}"
         return [Record(EventType.WARNING, "FailedScheduling", "Scheduling", note, pod)]
-    if pod.uid in context.assumed or context.state.node_of(pod.uid) is not None:
+    is_placed = context.state.node_of(pod.uid) is not None and not context.queues_resize(pod)
+    if pod.uid in context.assumed or is_placed:
         context.queue.done(pod.uid)
         return []
     return None
@@ -140,7 +143,7 @@ def _run_post_filter(
 ) -> PostFilterSteps[list[Command]]:
     """Run PostFilter for a pod that fits no node, and requeue it; yields at each pause."""
     result, pod, profile = PostFilterResult(), queued.pod, runtime.profile
-    key = runtime.fit_errors.key_of(pod) if diagnosis.total_nodes else None
+    key = runtime.fit_errors.key_of(pod) if diagnosis.total_nodes and not cycle.is_resize else None
     try:
         if diagnosis.total_nodes:
             plugins = profile.post_filter
@@ -231,6 +234,8 @@ def prepare_for_binding_cycle(
     context: Context, runtime: ProfileRuntime, cycle: Cycle, queued: QueuedPod, node: NodeRow
 ) -> list[Command]:
     """Assume the pod on its node, then run Reserve and Permit; a rejection or an error forgets the pod again."""
+    if cycle.is_resize:
+        return end_resize_attempt(context, runtime, cycle, queued, node)
     pod, now, profile, points = queued.pod, cycle.now, runtime.profile, runtime.points
     was_nominated = context.queue.nominator.node_of.get(pod.uid) == node.name
     assumed = AssumedPod(queued, pod, node.name, cycle, profile, points)
@@ -254,3 +259,26 @@ def prepare_for_binding_cycle(
     # No other pods are woken: before the attempt the node was as free as it is again.
     forget_pod(context, assumed)
     return handle_scheduling_failure(context, queued, failure, now)
+
+
+# -- The pod has its node --------------------------------------------------------------------------------------------
+
+
+def end_resize_attempt(
+    context: Context, runtime: ProfileRuntime, cycle: Cycle, queued: QueuedPod, node: NodeRow
+) -> list[Command]:
+    """Run Permit for a resize that fits and requeue the pod: it is counted and bound, the rest is the kubelet's.
+
+    kube-scheduler 1.37 does not reach Permit here: it fails to assume a pod that is in its cache, and tries again after
+    the error backoff, until the kubelet has made the resize.
+    """
+    profile, points = runtime.profile, runtime.points
+    failure = Failure.error(f"the resize of pod {queued.pod.key} fits, but no Permit plugin waits for the kubelet")
+    try:
+        rejection, _ = run_permit_plugins(profile.permit, cycle, queued.pod, node, points.permit)
+        if rejection is not None:
+            failure = Failure.rejected(rejection.plugin, rejection.message, rejection.code is Code.PENDING)
+    except PluginFailed as failed:
+        points.fail()
+        return handle_plugin_failure(context, queued, failed, cycle.now)
+    return handle_scheduling_failure(context, queued, failure, cycle.now)

@@ -58,7 +58,9 @@ def start_cycle(context: Context, queued: QueuedPod, now: float) -> Cycle:
     context.attempts += 1
     observer = context.instrument.call_observer(context.attempts)
     timer = context.instrument.timer if pod.is_large else None
-    return Cycle(now, pod.scheduler_name, pod.uid, queued.attempts, context.settings.seed, observer, timer)
+    cycle = Cycle(now, pod.scheduler_name, pod.uid, queued.attempts, context.settings.seed, observer, timer)
+    cycle.is_resize = bool(pod.node_name)  # other pods with a node are not attempted
+    return cycle
 
 
 class ScheduleResult(Struct, frozen=True):

@@ -79,7 +79,7 @@ def drop_stale_attempt(context: Context, now: float) -> QueuedPod | None:
 def _is_stale(context: Context, attempt: SuspendedAttempt) -> bool:
     """Return True if the attempt was made stale, or its pod has changed or no longer needs a node."""
     pod = context.pods.get(attempt.pod.uid)
-    if pod is None or attempt.is_stale or pod.deleting or pod.node_name:
+    if pod is None or attempt.is_stale or pod.deleting or (pod.node_name and not context.queues_resize(pod)):
         return True
     return pod.signature.id != attempt.pod.signature.id
 

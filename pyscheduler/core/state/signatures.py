@@ -31,12 +31,12 @@ from pyscheduler.api.objects import (
     Volume,
 )
 from pyscheduler.api.pod import LARGE, Pod, PodSignature, PodSignatureGroup
-from pyscheduler.api.resize import may_be_resized, resized
+from pyscheduler.api.resize import RESIZE_PENDING, may_be_resized, resized
 from pyscheduler.api.resources import affects_requests
 from pyscheduler.core.state.large_signatures import Content, LargePod, LargeSignature, LargeSignatures
 
 _NOISY_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-_DISRUPTION_TARGET = "DisruptionTarget"
+_CONDITIONS_OF_ASSIGNED = ("DisruptionTarget", RESIZE_PENDING)
 _DERIVED = -1
 """ID of the signatures that are not interned."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
@@ -92,7 +92,7 @@ class PodSignatures:
         if status.resource_claim_statuses:
             pod.claim_statuses = status.resource_claim_statuses
         if status.conditions:
-            pod.conditions = _disruption_targets(status.conditions) if pod.node_name else status.conditions
+            pod.conditions = _of_assigned(status.conditions) if pod.node_name else status.conditions
         return pod
 
     def _signature(self, source: PodObject) -> PodSignature | LargeSignature:
@@ -193,5 +193,5 @@ def _without_field_values(term: NodeSelectorTerm) -> NodeSelectorTerm:
     return replace(term, match_fields=tuple([replace(field, values=None) for field in fields])) if fields else term
 
 
-def _disruption_targets(conditions: tuple[PodCondition, ...]) -> tuple[PodCondition, ...]:
-    return tuple([c for c in conditions if c.type == _DISRUPTION_TARGET])
+def _of_assigned(conditions: tuple[PodCondition, ...]) -> tuple[PodCondition, ...]:
+    return tuple([c for c in conditions if c.type in _CONDITIONS_OF_ASSIGNED])

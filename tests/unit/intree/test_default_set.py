@@ -13,6 +13,7 @@ from pyscheduler.api import (
     ClusterEventWithHint,
     Cycle,
     FilterPlugin,
+    PermitPlugin,
     PlacementGeneratePlugin,
     PlacementScorePlugin,
     Plugin,
@@ -41,6 +42,7 @@ POINTS: Mapping[type[Plugin], list[str]] = {
         "TaintToleration",
         "NodeAffinity",
         "NodePorts",
+        "DeferredPodScheduling",
         "NodeResourcesFit",
         *VOLUMES,
         *PODS,
@@ -53,6 +55,7 @@ POINTS: Mapping[type[Plugin], list[str]] = {
         "TaintToleration",
         "NodeAffinity",
         "NodePorts",
+        "DeferredPodScheduling",
         "NodeResourcesFit",
         *VOLUMES,
         *PODS,
@@ -72,6 +75,7 @@ POINTS: Mapping[type[Plugin], list[str]] = {
     ],
     PlacementGeneratePlugin: ["TopologyPlacementGenerator"],
     PlacementScorePlugin: ["NodeResourcesFit", "PodGroupPodsCount"],
+    PermitPlugin: ["DeferredPodScheduling", "GangScheduling"],
     BindPlugin: ["DefaultBinder"],
 }
 """Kube-scheduler's order (1.37)."""
@@ -96,7 +100,7 @@ def test_default_weights_equal_kube_schedulers() -> None:
 
 
 def test_every_kube_scheduler_plugin_is_present() -> None:
-    assert len({p.name for p in PLUGINS}) == 23 == len(PLUGINS)
+    assert len({p.name for p in PLUGINS}) == 24 == len(PLUGINS)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda p: p.name)
