@@ -33,6 +33,7 @@ from pyscheduler.core.scheduling.node_order import NextStartNode
 from pyscheduler.core.scheduling.pod_stages import Stage
 from pyscheduler.core.scheduling.profile_runtime import Points, ProfileRuntime
 from pyscheduler.core.state import ClusterState, PodSignatures
+from pyscheduler.core.state.pods_by_importance import PodsByImportance
 
 ProfileBuilder = Callable[[CoreHandle], Sequence[Profile]]
 """Function that returns the profiles with all plugins constructed, given the handle for them."""
@@ -97,6 +98,7 @@ class Context(msgspec.Struct, eq=False):
     groups: PodGroupManager
     quota_waits: QuotaWaits
     reservations: Reservations
+    pods_by_importance: PodsByImportance
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
@@ -137,7 +139,10 @@ class Context(msgspec.Struct, eq=False):
             settings.slice_pods,
         )
         waits, reservations = QuotaWaits(groups, queue), Reservations(settings.epoch)
-        context = Context(in_use, handle, instrument, settings, queue, state, groups, waits, reservations)
+        by_importance = PodsByImportance(state)
+        context = Context(
+            in_use, handle, instrument, settings, queue, state, groups, waits, reservations, by_importance
+        )
         context.use_profiles(profiles)
         return context
 

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
+from pyscheduler.api.pod import Pod
 from pyscheduler.core.state import ClusterState, PodSignatures
 from tests.properties.sample_objects import NAMES, NODE_KINDS, POD_KINDS, node_of, pod_of
 from tests.properties.state_snapshot import COUNTS, REQUIREMENTS, UIDS, Resources
@@ -61,8 +62,12 @@ class StateModel:
         for name in names:
             fresh.set_node(node_of(name, self.nodes[name]))
         for uid, (kind, where, deleting) in self.pods.items():
-            fresh.place(pod_of(self.shapes, uid, kind, where, deleting), where)
+            fresh.place(self.pod(uid, kind, where, deleting), where)
         return fresh
+
+    def pod(self, uid: str, kind: int, where: str, deleting: bool) -> Pod:
+        """Return a pod of the cluster."""
+        return pod_of(self.shapes, uid, kind, where, deleting)
 
     def _node(self, _: int, kind: int, where: int) -> None:
         name = NAMES[where]
@@ -78,7 +83,7 @@ class StateModel:
 
     def _put(self, uid: str, kind: int, where: str, deleting: bool) -> None:
         self.pods[uid] = (kind, where, deleting)
-        self.state.place(pod_of(self.shapes, uid, kind, where, deleting), where)
+        self.state.place(self.pod(uid, kind, where, deleting), where)
 
     def _remove(self, number: int, _kind: int, _where: int) -> None:
         existing = self.pods.pop(UIDS[number], None)
@@ -90,7 +95,7 @@ class StateModel:
         if uid in self.pods:
             _, where, deleting = self.pods[uid]
             self.pods[uid] = (kind, where, deleting)
-            self.state.replace(pod_of(self.shapes, uid, kind, where, deleting))
+            self.state.replace(self.pod(uid, kind, where, deleting))
 
     def _mark(self, number: int, _kind: int, _where: int) -> None:
         """Update the pod's deletion timestamp only."""
@@ -98,7 +103,7 @@ class StateModel:
         if uid in self.pods:
             kind, where, _ = self.pods[uid]
             self.pods[uid] = (kind, where, True)
-            self.state.replace(pod_of(self.shapes, uid, kind, where, True))
+            self.state.replace(self.pod(uid, kind, where, True))
 
     def _look(self, number: int, _kind: int, _where: int) -> None:
         """Read columns, which builds them, so that later changes must maintain them."""

@@ -1,4 +1,6 @@
-"""A group that preempts has the same victims as if its dry runs removed all pods of each beginning of the units."""
+"""A group that preempts has the same victims as if all units were listed, and dry runs removed all pods of each
+beginning of them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given
 
+from pyscheduler.api import PodGroupKey
+from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import preemption
+from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
+from pyscheduler.core.pod_groups.eviction_units import eviction_units
 from pyscheduler.core.pod_groups.removal_order import PutBackBound
 from tests.properties.batch_model import CHANGES, BatchCluster, cases, jobs
 from tests.properties.batch_model import Case as BatchCase
@@ -20,11 +26,16 @@ MANY = 1 << 40
 
 @contextmanager
 def plain_form() -> Iterator[None]:
-    """Remove all pods of a beginning in each dry run, and put back each unit by a dry run."""
+    """List all units, remove all pods of a beginning in each dry run, and put back each unit by a dry run."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preemption, "eviction_order", listed_units)
         patch.setattr(preemption, "_depends_on_other_nodes", lambda _: True)
         patch.setattr(PutBackBound, "without", lambda *_: MANY)
         yield
+
+
+def listed_units(context: Context, preemptor: PodGroupKey, priority: int) -> EvictionOrder:
+    return EvictionOrder(context.state, eviction_units(context, preemptor, priority))
 
 
 def check_victims(case: Case) -> None:

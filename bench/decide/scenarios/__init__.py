@@ -10,6 +10,7 @@ from bench.decide.scenarios.claims import claims
 from bench.decide.scenarios.deployments import deployments
 from bench.decide.scenarios.devices import devices
 from bench.decide.scenarios.full_cluster import full_cluster
+from bench.decide.scenarios.group_preemption import group_preemption
 from bench.decide.scenarios.hard_spread import hard_spread
 from bench.decide.scenarios.memory import memory
 from bench.decide.scenarios.node_changes import node_changes
@@ -45,6 +46,12 @@ PRODUCTION = [
     Scenario("waiting-event", "a node's label changes, which helps none of 10,000 waiting pods", waiting_event),
     Scenario("waiting-busy", "100,000 pods wait while 100 pods a second end and are replaced", waiting_busy),
     Scenario("preemption", "an attempt that preempts three pods, by equal or different preemptors", preemption),
+    Scenario(
+        "group-preemption",
+        "attempt of a group of 1, 10 or 100 pods that preempts as many of 10 per node",
+        group_preemption,
+        POD_GROUPS,
+    ),
     Scenario("groups", "10,000 pods are bound, alone or in 1, 20, 500 or 10,000 groups", groups, POD_GROUPS),
     Scenario("large-group", "attempt of a group of 1,000 that fits, or that lacks one node", large_group, POD_GROUPS),
     Scenario("waiting-groups", "1,000 groups of 10 wait for one node each", waiting_groups, POD_GROUPS),

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
@@ -22,22 +23,20 @@ class FreedRoom:
         self,
         nodes: NodeTable,
         least: Mapping[str, int],
-        ending: Sequence[tuple[int, Pod]],
+        rows: NDArray[np.intp],
+        freed: Mapping[str, Ints],
         nominated: Iterable[tuple[int, Pod]] = (),
     ) -> None:
         """Create the room for members that request this much.
 
-        `ending` has the row of each pod, in their order; `nominated` those of pods that come before the members.
+        `rows` has the row of each ending pod, in their order, `freed` what they request of each resource of `least`;
+        `nominated` has the rows of pods that come before the members.
         """
         self._least = least
         self._nodes = len(nodes)
-        self._ending = len(ending)
-        self._rows = np.fromiter((row for row, _ in ending), np.intp, len(ending))
+        self._rows = rows
         self._free = free_for_members(nodes, least, nominated)
-        self._freed = {
-            r: np.fromiter((pod.requests.effective.get(r, 0) for _, pod in ending), np.int64, len(ending))
-            for r in least
-        }
+        self._freed = freed
 
     def members(self, ended: int) -> Ints:
         """Return how many members fit on each node after a number of ends, as far as resources are concerned."""
@@ -50,5 +49,17 @@ class FreedRoom:
 
     def fewest(self, needed: int) -> int | None:
         """Return the number of ends after which that many members may fit; None if they never do."""
-        ended = bisect_left(range(self._ending + 1), needed, key=lambda n: int(self.members(n).sum()))
-        return None if ended > self._ending else ended
+        ending, most = len(self._rows), 1
+        while most < ending and int(self.members(most).sum()) < needed:
+            most *= 2  # mostly few of very many are needed
+        end = min(most, ending) + 1
+        ended = bisect_left(range(end), needed, most // 2 if most > 1 else 0, key=lambda n: int(self.members(n).sum()))
+        return None if ended > ending else ended
+
+
+def freed_by(ending: Sequence[tuple[int, Pod]], least: Mapping[str, int]) -> tuple[NDArray[np.intp], dict[str, Ints]]:
+    """Return the rows of pods in an order, and what they request of these resources."""
+    rows = np.fromiter((row for row, _ in ending), np.intp, len(ending))
+    return rows, {
+        r: np.fromiter((pod.requests.effective.get(r, 0) for _, pod in ending), np.int64, len(ending)) for r in least
+    }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.freed_room import FreedRoom
+from pyscheduler.core.pod_groups.freed_room import FreedRoom, freed_by
 from pyscheduler.core.pod_groups.removal_order import fewest
 from pyscheduler.core.pod_groups.reservation import EndingPod, Reservation, ends
 from pyscheduler.core.pod_groups.room import least_requests
@@ -25,7 +25,8 @@ class HeadSearch:
         self._now = now
         self._ending = self._pods_that_end()
         ending = [(each.row, each.pod) for each in self._ending]
-        self._room = FreedRoom(context.state.table(), least_requests(head.pods), ending)
+        least = least_requests(head.pods)
+        self._room = FreedRoom(context.state.table(), least, *freed_by(ending, least))
         self._needed = context.groups.needed_count(group)
 
     def run(self) -> Reservation | None:

@@ -17,7 +17,9 @@ from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.eviction_units import (
+    eviction_order,
     eviction_units,
     has_only_lower_priority,
     leaves_minimums,
@@ -84,8 +86,7 @@ class GroupPreemptionSearch:
         """
         self._is_over_quota = is_over_quota
         terminating = self._terminating_pods()
-        units = self._by_disruption(self._of_lower_priority()) if terminating or self._may_suffice() else []
-        needed = self._fewest(units, terminating) if units or terminating else None
+        needed = self._fewest(terminating) if terminating or self._may_suffice() else None
         if needed is None and self._context.groups.quota is not None:
             reclaimed = self._reclaim()
             if isinstance(reclaimed, str):
@@ -102,16 +103,16 @@ class GroupPreemptionSearch:
         nodes = self._context.state.placed.nodes_with_terminating_pods()
         return [pod for node in nodes for pod in node.pods.values() if pod.deleting]
 
-    def _of_lower_priority(self) -> list[EvictionUnit]:
+    def _of_lower_priority(self) -> EvictionOrder:
         context, groups = self._context, self._context.groups
         if groups.quota is None:
-            return eviction_units(context, self._group.key, self._priority)
+            return eviction_order(context, self._group.key, self._priority)
         among = groups.preemption_candidates(self._group)
         units = eviction_units(context, self._group.key, self._priority, among)
         # Critical pods do not wait for pods of a lower priority.
-        if self._priority >= CRITICAL_PRIORITY or not self._min_run_time.has_any():
-            return units
-        return [unit for unit, _ in self._min_run_time.evictable(self._with_groups(units))]
+        if self._priority < CRITICAL_PRIORITY and self._min_run_time.has_any():
+            units = [unit for unit, _ in self._min_run_time.evictable(self._with_groups(units))]
+        return EvictionOrder(context.state, units)
 
     def _reclaim(self) -> Sequence[EvictionUnit] | str:
         """Return the units of other queues that make room, or why there are none."""
@@ -149,13 +150,15 @@ class GroupPreemptionSearch:
         found = ((unit, groups.accounted(unit.group)) for unit in units if unit.group is not None)
         return [(unit, group) for unit, group in found if group is not None]
 
-    def _by_disruption(self, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+    def _by_disruption(self, units: EvictionOrder) -> EvictionOrder:
         """Return the units, those last that violate a PodDisruptionBudget if all before them are evicted."""
         plugin = self._context.profiles[self._members[0].pod.scheduler_name].preemption
-        violating = set() if plugin is None else {pod.uid for pod in plugin.violates_budgets(_pods_of(units))}
+        violating = set() if plugin is None else {pod.uid for pod in plugin.violates_budgets(units.pods)}
         if not violating:
-            return list(units)
-        return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
+            return units
+        listed = units.first(len(units))
+        listed.sort(key=lambda unit: any(pod.uid in violating for pod in unit.pods))
+        return EvictionOrder(self._context.state, listed)
 
     def _nominated(self) -> list[tuple[int, Pod]]:
         """Return the pods, with the rows of their nodes, that are nominated and come before all members."""
@@ -173,11 +176,14 @@ class GroupPreemptionSearch:
         needed = self._context.groups.needed_count(self._group)
         return may_fit_without_lower_priority(self._context, self._priority, self._least, needed)
 
-    def _fewest(self, units: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> Sequence[EvictionUnit] | None:
+    def _fewest(self, terminating: Sequence[Pod]) -> Sequence[EvictionUnit] | None:
         """Return the least important units without which the group fits; None if there are none.
 
         They are the shortest beginning of the units without which it fits, less those on nodes without room for it.
         """
+        units = self._by_disruption(self._of_lower_priority())
+        if not units and not terminating:
+            return None
         state, needed = self._context.state, self._context.groups.needed_count(self._group)
         is_local = not any(map(_depends_on_other_nodes, self._pods))
         order = RemovalOrder(state, self._least, units, terminating, self._nominated(), is_local=is_local)
@@ -191,7 +197,7 @@ class GroupPreemptionSearch:
 
         def place(count: int) -> dict[str, str] | None:
             # Each member is checked against the quota, which the units have used up if it is exceeded.
-            unused = [*terminating, *_pods_of(units[:count])] if within_quota else ()
+            unused = [*terminating, *units.pods_of_first(count)] if within_quota else ()
             with self._context.groups.without_usage(unused):
                 return self._place_without(order.removed(count))
 
@@ -201,19 +207,19 @@ class GroupPreemptionSearch:
         found = fewest(max(least, within_quota), len(units), place)
         if found is None:
             return None
-        first = units[: found[0]]
+        first = units.first(found[0])
         if within_quota or not is_local:
             return first
         removed = {pod.uid for pod in order.removed(found[0])}
         return [unit for unit in first if any(pod.uid in removed for pod in unit.pods)]
 
-    def _fewest_within_quota(self, units: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> int | None:
+    def _fewest_within_quota(self, units: EvictionOrder, terminating: Sequence[Pod]) -> int | None:
         """Return the number of units without which the queue admits the group; None if it never does."""
         if not self._has_queue:
             return 0
 
         def is_admitted(count: int) -> bool | None:
-            with self._context.groups.without_usage([*terminating, *_pods_of(units[:count])]):
+            with self._context.groups.without_usage([*terminating, *units.pods_of_first(count)]):
                 return None if self._is_over_its_quota() else True
 
         found = fewest(0, len(units), is_admitted)

@@ -14,7 +14,8 @@ import numpy as np
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit
-from pyscheduler.core.pod_groups.freed_room import FreedRoom
+from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
+from pyscheduler.core.pod_groups.freed_room import FreedRoom, freed_by
 from pyscheduler.core.pod_groups.room import free_for_members, members_that_fit
 from pyscheduler.core.state.cluster import ClusterState
 
@@ -28,8 +29,8 @@ class RemovalOrder:
         self,
         state: ClusterState,
         least: Mapping[str, int],
-        units: Sequence[EvictionUnit],
-        terminating: Iterable[Pod],
+        units: EvictionOrder,
+        terminating: Sequence[Pod],
         nominated: Iterable[tuple[int, Pod]] = (),
         *,
         is_local: bool,
@@ -38,41 +39,33 @@ class RemovalOrder:
 
         `nominated` has the rows of other pods that come before the members.
         """
-        gone = {pod.uid: pod for pod in terminating}
-        self.ends = [len(gone)]
-        """Number of pods that are removed with each number of units: one may be in two units."""
-        single = {unit.pods[0].uid: unit.pods[0] for unit in units if len(unit.pods) == 1}
-        if len(single) == len(units) and gone.keys().isdisjoint(single):
-            gone |= single
-            self.ends = list(range(self.ends[0], len(gone) + 1))
-        else:
-            for unit in units:
-                for pod in unit.pods:
-                    gone.setdefault(pod.uid, pod)
-                self.ends.append(len(gone))
-        self._pods = list(gone.values())
-        nodes = map(state.node_of, gone)
-        self._rows = np.fromiter((-1 if node is None else node.row for node in nodes), np.intp, len(gone))
+        self._terminating, self._units = terminating, units
+        nodes = (state.node_of(pod.uid) for pod in terminating)
+        ending = [(-1 if node is None else node.row, pod) for node, pod in zip(nodes, terminating, strict=True)]
+        rows, freed = freed_by(ending, least)
+        self._rows = np.concatenate((rows, units.rows))
         self._is_local = is_local and bool(least)
-        rows = zip(self._rows.tolist(), self._pods, strict=True)
-        self._room = FreedRoom(state.table(), least, list(rows), nominated)
+        freed = {resource: np.concatenate((first, units.requests(resource))) for resource, first in freed.items()}
+        self._room = FreedRoom(state.table(), least, self._rows, freed, nominated)
 
     def fewest(self, needed: int) -> int | None:
         """Return the number of units without which the resources may suffice for the members; None if they never do."""
         pods = self._room.fewest(needed)
-        return None if pods is None else int(np.searchsorted(self.ends, pods))
+        if pods is None:
+            return None
+        return int(self._units.ends.searchsorted(max(0, pods - len(self._terminating))))
 
     def removed(self, count: int) -> list[Pod]:
         """Return the pods to remove in a dry run without so many units."""
-        end = self.ends[count]
+        pods = [*self._terminating, *self._units.pods_of_first(count)]
         if not self._is_local:
-            return self._pods[:end]
-        has_room = self._room.members(end) > 0
-        kept = ~has_room[self._rows[:end]]
+            return pods
+        has_room = self._room.members(len(pods)) > 0
+        kept = ~has_room[self._rows[: len(pods)]]
         for i in np.flatnonzero(kept).tolist():
             # Its terms may reject members on other nodes.
-            kept[i] = (affinity := self._pods[i].spec.affinity) is None or affinity.pod_anti_affinity is None
-        return [self._pods[i] for i in np.flatnonzero(~kept).tolist()]
+            kept[i] = (affinity := pods[i].spec.affinity) is None or affinity.pod_anti_affinity is None
+        return [pods[i] for i in np.flatnonzero(~kept).tolist()]
 
 
 class PutBackBound:

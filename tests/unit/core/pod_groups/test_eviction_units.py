@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import PodGroupKey
-from pyscheduler.core.pod_groups.eviction_units import eviction_units, leaves_minimums
+from pyscheduler.core.pod_groups.eviction_units import eviction_order, eviction_units, leaves_minimums
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import NATIVE, VOLCANO, Gang, annotated, gang, node, pod
 
@@ -23,8 +23,16 @@ def cluster_with(*objects: Gang | dict[str, object]) -> Cluster:
 
 
 def units(cluster: Cluster, priority: int = HIGH, preemptor: PodGroupKey = NONE) -> list[list[str]]:
-    """Return the names of the pods of each unit."""
-    found = eviction_units(cluster.machine.context, preemptor, priority)
+    """Return the names of the pods of each unit, which are the same if single pods are read from columns."""
+    context = cluster.machine.context
+    found, order = eviction_units(context, preemptor, priority), eviction_order(context, preemptor, priority)
+    assert order.first(len(order)) == found
+    pods = list(dict.fromkeys(pod for unit in found for pod in unit.pods))
+    assert list(order.pods) == pods
+    assert order.rows.tolist() == [node.row for pod in pods if (node := context.state.node_of(pod.uid)) is not None]
+    assert order.requests("cpu").tolist() == [pod.requests.effective["cpu"] for pod in pods]
+    for count in range(len(found) + 1):
+        assert set(order.pods_of_first(count)) == {pod for unit in found[:count] for pod in unit.pods}
     return [[each.name for each in unit.pods] for unit in found]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.core.pod_groups.freed_room import FreedRoom
+from pyscheduler.core.pod_groups.freed_room import FreedRoom, freed_by
 from pyscheduler.core.pod_groups.room import least_requests
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import node, pod
@@ -28,7 +28,8 @@ def freed_room(*members: dict[str, Any]) -> FreedRoom:
         (0, pods["r0"]),
         (0, pods["r1"]),
     ]
-    return FreedRoom(context.state.table(), least_requests(pods[f"m{i}"] for i in range(len(members))), ending)
+    least = least_requests(pods[f"m{i}"] for i in range(len(members)))
+    return FreedRoom(context.state.table(), least, *freed_by(ending, least))
 
 
 @pytest.mark.parametrize(("ended", "expected"), [(0, [1, 0]), (1, [1, 1]), (2, [2, 1]), (3, [3, 1])])
