@@ -6,7 +6,7 @@ A dry run of a large group takes long, so it is made only where the resources su
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -22,22 +22,20 @@ class FreedRoom:
         self,
         nodes: NodeTable,
         least: Mapping[str, int],
-        ending: Sequence[tuple[int, Pod]],
+        rows: Ints,
+        requests: Mapping[str, Ints],
         nominated: Iterable[tuple[int, Pod]] = (),
     ) -> None:
         """Create the room for members that request this much.
 
-        `ending` has the row of each pod, in their order; `nominated` those of pods that come before the members.
+        `rows` and `requests` are those of the pods that end, in their order; `nominated` has the rows of pods that come
+        before the members.
         """
         self._least = least
         self._nodes = len(nodes)
-        self._ending = len(ending)
-        self._rows = np.fromiter((row for row, _ in ending), np.intp, len(ending))
+        self._rows = rows
         self._free = free_for_members(nodes, least, nominated)
-        self._freed = {
-            r: np.fromiter((pod.requests.effective.get(r, 0) for _, pod in ending), np.int64, len(ending))
-            for r in least
-        }
+        self._freed = requests
 
     def members(self, ended: int) -> Ints:
         """Return how many members fit on each node after a number of ends, as far as resources are concerned."""
@@ -50,5 +48,5 @@ class FreedRoom:
 
     def fewest(self, needed: int) -> int | None:
         """Return the number of ends after which that many members may fit; None if they never do."""
-        ended = bisect_left(range(self._ending + 1), needed, key=lambda n: int(self.members(n).sum()))
-        return None if ended > self._ending else ended
+        ended = bisect_left(range(len(self._rows) + 1), needed, key=lambda n: int(self.members(n).sum()))
+        return None if ended > len(self._rows) else ended

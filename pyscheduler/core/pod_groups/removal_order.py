@@ -15,7 +15,7 @@ import numpy as np
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
-from pyscheduler.core.pod_groups.room import free_for_members, members_that_fit
+from pyscheduler.core.pod_groups.room import free_for_members, members_that_fit, requests_in_columns
 from pyscheduler.core.state.cluster import ClusterState
 
 T = TypeVar("T")
@@ -54,8 +54,8 @@ class RemovalOrder:
         nodes = map(state.node_of, gone)
         self._rows = np.fromiter((-1 if node is None else node.row for node in nodes), np.intp, len(gone))
         self._is_local = is_local and bool(least)
-        rows = zip(self._rows.tolist(), self._pods, strict=True)
-        self._room = FreedRoom(state.table(), least, list(rows), nominated)
+        requests = requests_in_columns((pod.requests.effective for pod in self._pods), least)
+        self._room = FreedRoom(state.table(), least, self._rows, requests, nominated)
 
     def fewest(self, needed: int) -> int | None:
         """Return the number of units without which the resources may suffice for the members; None if they never do."""
