@@ -274,6 +274,15 @@ class PodGroupStates:
         quota = self.quota
         return empty if quota is None else self._call(empty, quota, QUOTA, quota.claims_of, pod)
 
+    def claims_of(self, pods: Iterable[Pod]) -> set[str]:
+        """Return the names of the claims of these pods that count toward quotas."""
+        return {name for pod in pods if pod.spec.resource_claims for name in self._claims_of(pod)}
+
+    def take_recounted_claims(self) -> Collection[str]:
+        """Return the claims that may count toward other groups, or toward none any more, since the last call."""
+        recounted, self._claims.recounted = self._claims.recounted, {}
+        return recounted
+
     def size_of(self, pod: Pod) -> tuple[int, int]:
         """Return a sort key of pods: what their claims request, and what they request themselves."""
         claims = self._claims_of(pod).values() if pod.spec.resource_claims else ()
