@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.core.pod_groups import backfill
-from pyscheduler.core.pod_groups.reservation import UNKNOWN
+from pyscheduler.core.pod_groups.run_times import UNKNOWN
 from tests.properties.profiles import quick
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import VOLCANO, gang, node, pod

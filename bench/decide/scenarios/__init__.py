@@ -17,7 +17,7 @@ from bench.decide.scenarios.node_changes import node_changes
 from bench.decide.scenarios.pod_groups import POD_GROUPS, groups, large_group, waiting_groups
 from bench.decide.scenarios.pod_kinds import pods_of_kind
 from bench.decide.scenarios.preemption import preemption
-from bench.decide.scenarios.queues import QUEUES, queues
+from bench.decide.scenarios.queues import QUEUES, queues, reservation
 from bench.decide.scenarios.templates import new_template, templates
 from bench.decide.scenarios.waiting import waiting_busy, waiting_event, waiting_retry
 from bench.pod_features import POD_SPECS
@@ -56,6 +56,7 @@ PRODUCTION = [
     Scenario("large-group", "attempt of a group of 1,000 that fits, or that lacks one node", large_group, POD_GROUPS),
     Scenario("waiting-groups", "1,000 groups of 10 wait for one node each", waiting_groups, POD_GROUPS),
     Scenario("queues", "attempts and shares with 1,000 queues that request too much", queues, QUEUES),
+    Scenario("reservation", "attempt of a group that gets the reservation, 20 pods a node run", reservation, QUEUES),
     Scenario("memory", "resident memory with 10 pods per node, then with 200 templates", memory, adds_nodes=True),
 ]
 SCENARIOS = {scenario.name: scenario for scenario in [*KINDS, *PRODUCTION]}

@@ -1,4 +1,4 @@
-"""Queues: 1,000 in four levels, and 1,000 below one parent, which request twice the cluster together."""
+"""Queues: 1,000 in four levels, and 1,000 below one parent, which request twice the cluster together; reservations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from itertools import cycle, islice
 from bench.decide.cluster import Actions, Cluster
 from bench.decide.objects import pod
 from bench.decide.scenario import Row
+from bench.decide.scenarios.pod_groups import ALONE_ON_NODE, member
 from bench.pod_features import Json
-from pyscheduler.core.commands import Command
+from pyscheduler.core.commands import Command, PatchStatus
 from pyscheduler_plugins.queues.plugin import QUEUE_ANNOTATION, Queues
 from pyscheduler_plugins.queues.tree import JobUsage
 
@@ -28,6 +29,8 @@ NODE_CORES = 64
 IN_SHARE = 4
 """Pods in the mean share of a queue, if they fit on a node."""
 MAX_MILLI = 62_000
+RUNNING = 20
+"""Pods on each node while nodes are reserved."""
 WARM_UP = 2
 
 
@@ -52,6 +55,29 @@ def _rows(cluster: Cluster, shape: str, fanout: int) -> Iterator[Row]:
     yield attempts
     events = cluster.size.pods
     yield Row(f"shares, {shape}", partial(_share_events, cluster, leaves), lambda _: events, 0, events)
+
+
+def reservation(cluster: Cluster) -> Iterator[Row]:
+    """Yield the row of groups that lack room, of which each takes the reservation from the one before."""
+    cluster.populate(RUNNING, lambda _: pod({"priority": 1_000_000}, 0, {"app": "running"}, f"{60 // RUNNING}"))
+
+    def attempt(priority: int) -> list[Command]:
+        for _ in range(2):
+            obj = member(f"group-{priority}", 2, ALONE_ON_NODE)
+            obj["spec"]["priority"] = priority
+            cluster.submit(cluster.new(obj))
+        return cluster.schedule()
+
+    def prepare(number: int) -> Actions:
+        return [partial(attempt, cluster.attempts + i) for i in range(number)]
+
+    def finish(commands: Sequence[Command]) -> int:
+        current = cluster.machine.context.reservations.current
+        for uid in [uid for uid, obj in cluster.pods.items() if (obj.metadata.labels or {}).get("app") == "group"]:
+            cluster.delete(uid)
+        return sum(isinstance(command, PatchStatus) for command in commands) // 2 if current is not None else 0
+
+    yield Row("attempt", prepare, finish, 1, cluster.size.pods // 20)
 
 
 def _queue(i: int, fanout: int) -> Json:

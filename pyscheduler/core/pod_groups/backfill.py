@@ -27,7 +27,8 @@ from pyscheduler.core.pod_groups.members import was_unschedulable
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.queue_admission import failures_of_ungated
-from pyscheduler.core.pod_groups.reservation import UNKNOWN, Reservation, run_seconds
+from pyscheduler.core.pod_groups.reservation import Reservation
+from pyscheduler.core.pod_groups.run_times import UNKNOWN, run_seconds
 from pyscheduler.core.queue.labels import POD_GROUP_CHANGED
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.failure import ROOM_RESERVED, SCHEDULER_ERROR, UNSCHEDULABLE, Failure

@@ -89,6 +89,8 @@ class ClaimUsage:
         self._changed: dict[Holder, dict[str, None]] = {}
         """Claims with another number of pods since they were settled."""
         self._sums: dict[Holder, Amounts] = {}
+        self.recounted: dict[str, None] = {}
+        """Claims that have changed or were settled since it was replaced: pods may request other amounts for them."""
         self._is_dry_run = False
         self._unused: set[str] = set()
         """Claims that a dry run has left without pods and holders."""
@@ -132,6 +134,7 @@ class ClaimUsage:
 
         While pods hold it, the amounts never get smaller: the pods keep the devices that they were given.
         """
+        self.recounted[name] = None
         claim = self._claims.get(name)
         if claim is None:
             return []
@@ -206,6 +209,7 @@ class ClaimUsage:
             claim = self._claims.get(name)
             if claim is None:
                 continue
+            self.recounted[name] = None
             scopes = {each for each in (before, scope) if each is not None}
             old = {each: claim.counted_for(each) for each in scopes}
             after = scope if name in counts else None

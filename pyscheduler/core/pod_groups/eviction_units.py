@@ -134,11 +134,10 @@ def has_lower_priority(context: Context, priority: int) -> bool:
 def has_group_of_lower_priority(context: Context, priority: int) -> bool:
     """Return True if a group with pods on nodes has a priority of its own below this one."""
     return any(
-        key.api != SINGLE_POD
-        and isinstance(requirements := context.groups.requirements(key), PodGroup)
+        isinstance(requirements := context.groups.requirements(group.key), PodGroup)
         and requirements.priority is not None
         and requirements.priority < priority
-        for key, group in context.groups.items()
+        for group in context.groups.declared()
         if group.placed
     )
 

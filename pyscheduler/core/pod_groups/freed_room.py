@@ -6,10 +6,9 @@ A dry run of a large group takes long, so it is made only where the resources su
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
@@ -23,20 +22,20 @@ class FreedRoom:
         self,
         nodes: NodeTable,
         least: Mapping[str, int],
-        rows: NDArray[np.intp],
-        freed: Mapping[str, Ints],
+        rows: Ints,
+        requests: Mapping[str, Ints],
         nominated: Iterable[tuple[int, Pod]] = (),
     ) -> None:
         """Create the room for members that request this much.
 
-        `rows` has the row of each ending pod, in their order, `freed` what they request of each resource of `least`;
-        `nominated` has the rows of pods that come before the members.
+        `rows` and `requests` are those of the pods that end, in their order; `nominated` has the rows of pods that come
+        before the members.
         """
         self._least = least
         self._nodes = len(nodes)
         self._rows = rows
         self._free = free_for_members(nodes, least, nominated)
-        self._freed = freed
+        self._freed = requests
 
     def members(self, ended: int) -> Ints:
         """Return how many members fit on each node after a number of ends, as far as resources are concerned."""
@@ -55,11 +54,3 @@ class FreedRoom:
         end = min(most, ending) + 1
         ended = bisect_left(range(end), needed, most // 2 if most > 1 else 0, key=lambda n: int(self.members(n).sum()))
         return None if ended > ending else ended
-
-
-def freed_by(ending: Sequence[tuple[int, Pod]], least: Mapping[str, int]) -> tuple[NDArray[np.intp], dict[str, Ints]]:
-    """Return the rows of pods in an order, and what they request of these resources."""
-    rows = np.fromiter((row for row, _ in ending), np.intp, len(ending))
-    return rows, {
-        r: np.fromiter((pod.requests.effective.get(r, 0) for _, pod in ending), np.int64, len(ending)) for r in least
-    }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import numpy as np
 
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.freed_room import FreedRoom, freed_by
+from pyscheduler.core.pod_groups.freed_room import FreedRoom
 from pyscheduler.core.pod_groups.removal_order import fewest
-from pyscheduler.core.pod_groups.reservation import EndingPod, Reservation, ends
+from pyscheduler.core.pod_groups.reservation import Reservation
 from pyscheduler.core.pod_groups.room import least_requests
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
@@ -23,10 +23,9 @@ class HeadSearch:
         self._head = head
         self._group = group
         self._now = now
-        self._ending = self._pods_that_end()
-        ending = [(each.row, each.pod) for each in self._ending]
         least = least_requests(head.pods)
-        self._room = FreedRoom(context.state.table(), least, *freed_by(ending, least))
+        self._ending = context.reservations.ending.order(context.state, now, least, self._own_pods())
+        self._room = FreedRoom(context.state.table(), least, self._ending.rows, self._ending.requests)
         self._needed = context.groups.needed_count(group)
 
     def run(self) -> Reservation | None:
@@ -39,28 +38,24 @@ class HeadSearch:
         Nodes that do not change with every attempt become free at last.
         """
         time = max(last.time, self._now)
-        nodes = self._place((each for each in self._ending if each.end <= time), last.nodes)
+        nodes = self._place(self._count_until(time), last.nodes)
         if nodes is None:
             return self.run()
-        return self._earliest(self._count(lambda end: end < time)) or self._reservation(time, nodes)
+        return self._earliest(self._ending.count_until(time, is_included=False)) or self._reservation(time, nodes)
 
     def at(self, time: float) -> Reservation | None:
         """Return the reservation for a time; None if the group does not fit then."""
-        nodes = self._place_after(self._count(lambda end: end <= time))
+        nodes = self._place_after(self._count_until(time))
         return None if nodes is None else self._reservation(time, nodes)
 
-    def _pods_that_end(self) -> list[EndingPod]:
-        context, times, now = self._context, self._context.reservations.times, self._now
-        ending = [
-            EndingPod(times.end(pod, now), pod.started, node.row, pod)
-            for node in context.state.rows
-            for pod in node.pods.values()
-            if ends(pod) and context.groups.key_of(pod) != self._head.key
-        ]
-        return sorted(ending, key=lambda each: (each.end, each.started))
+    def _own_pods(self) -> set[str]:
+        """Return the UIDs of the members that have a node, which the others do not wait for."""
+        groups = self._context.groups
+        state = groups[self._head.key]
+        return {uid for uid in state.placed if groups.key_of(state.pods[uid]) == self._head.key}
 
-    def _count(self, is_over: Callable[[float], bool]) -> int:
-        return sum(is_over(each.end) for each in self._ending)
+    def _count_until(self, time: float) -> int:
+        return self._ending.count_until(time, is_included=True)
 
     def _earliest(self, most: int) -> Reservation | None:
         """Return the earliest reservation after at most a number of ends."""
@@ -73,9 +68,9 @@ class HeadSearch:
         ended, nodes = found
         if not ended:
             return self._reservation(self._now, frozenset())
-        time = self._ending[ended - 1].end
+        time = self._ending.time(ended - 1)
         # What is free already would be idle until then.
-        occupied = fewest(ended, self._count(lambda end: end <= time), self._place_instead)
+        occupied = fewest(ended, self._count_until(time), self._place_instead)
         return self._reservation(time, nodes if occupied is None else occupied[1])
 
     def _reservation(self, time: float, nodes: frozenset[str]) -> Reservation:
@@ -84,8 +79,9 @@ class HeadSearch:
 
     def _place_instead(self, ended: int) -> frozenset[str] | None:
         """Return nodes that the first pods to end leave, on which the group fits then; None if there are none."""
-        rows = {each.row for each in self._ending[:ended]}
-        return self._place_after(ended, frozenset(self._context.state.rows[row].name for row in rows))
+        rows = self._context.state.rows
+        names = (rows[row].name for row in set(self._ending.rows[:ended].tolist()))
+        return self._place_after(ended, frozenset(names))
 
     def _place_after(self, ended: int, within: frozenset[str] | None = None) -> frozenset[str] | None:
         """Return the nodes on which the group fits after a number of ends; None if there are none.
@@ -95,17 +91,20 @@ class HeadSearch:
         room = self._room.members(ended)
         if int(room.sum()) < self._needed:
             return None
-        return self._place((each for each in self._ending[:ended] if room[each.row]), within)
+        return self._place(ended, within, room > 0)
 
-    def _place(self, gone: Iterable[EndingPod], names: frozenset[str] | None) -> frozenset[str] | None:
-        """Return the nodes of the members that the group needs once these pods are gone; None if it does not fit."""
-        context, group = self._context, self._group
-        within: Mask | None = None if names is None else context.state.table().named(names)
+    def _place(self, ended: int, names: frozenset[str] | None, on: Mask | None = None) -> frozenset[str] | None:
+        """Return the nodes of the members that the group needs after a number of ends; None if it does not fit.
+
+        The members get nodes of these names; pods on other nodes, and on those that are not in `on`, are not removed.
+        """
+        context, group, table = self._context, self._group, self._context.state.table()
+        within: Mask | None = None if names is None else table.named(names)
+        nodes = np.ones(len(table), np.bool_) if on is None else on
         count = len(self._head.members) if group.min_count_by_role or group.subgroups else self._needed
         with context.state.dry_run():
-            for each in gone:
-                if within is None or within[each.row]:
-                    context.state.remove(each.pod.uid)
+            for pod in self._ending.pods_on(nodes if within is None else nodes & within, ended):
+                context.state.remove(pod.uid)
             search = placement_search(context, group, self._now)
             try:
                 if not search.run(self._head.members.values(), within):

@@ -41,7 +41,11 @@ class LearntRunTimes:
     def seconds(self, pod: Pod) -> float | None:
         """Return how long the pod is expected to run; None if no run of its workload has ended."""
         workload = workload_of(pod)
-        runs = None if workload is None else self._runs.get(workload)
+        return None if workload is None else self.seconds_of(workload)
+
+    def seconds_of(self, workload: Workload) -> float | None:
+        """Return how long the pods of a workload are expected to run; None if no run of it has ended."""
+        runs = self._runs.get(workload)
         return max(runs.values()) if runs else None
 
     def ended(self, pod: Pod, seconds: float) -> None:

@@ -41,6 +41,8 @@ class PodGroupStates:
         self.is_enabled = False
         """True if a profile has a PodGroup plugin."""
         self._groups: dict[PodGroupKey, PodGroupState] = {}
+        self._declared: dict[PodGroupKey, PodGroupState] = {}
+        """Those of the groups that are not single pods."""
         self._key_of: dict[str, PodGroupKey] = {}
         """Group of each member, succeeded ones included, by UID."""
         self.changed: dict[PodGroupKey, None] = {}
@@ -79,7 +81,7 @@ class PodGroupStates:
         self._adopted = []
         if quota is not None and quota.tracks_time and self._time >= 0:
             self._call(None, quota, QUOTA, quota.set_time, self._time)
-        self._groups, self._key_of, self.changed, self.regrouped = {}, {}, {}, {}
+        self._groups, self._declared, self._key_of, self.changed, self.regrouped = {}, {}, {}, {}, {}
         if plugins:
             for pod in pods:
                 self.set_pod(pod)
@@ -94,6 +96,10 @@ class PodGroupStates:
     def items(self) -> Iterable[tuple[PodGroupKey, PodGroupState]]:
         """Return all groups with members."""
         return self._groups.items()
+
+    def declared(self) -> Iterable[PodGroupState]:
+        """Return the groups with members that are not single pods."""
+        return self._declared.values()
 
     def get(self, key: PodGroupKey) -> PodGroupState | None:
         """Return the group, or None if it has no members."""
@@ -122,7 +128,7 @@ class PodGroupStates:
             return
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = PodGroupState(key)
+            group = self._add_group(key)
         was_placed = uid in group.placed
         group.pods[uid] = pod
         self._key_of[uid] = key
@@ -170,6 +176,12 @@ class PodGroupStates:
             if known is None and isinstance(before_it, PodGroup):
                 group.previous = before_it
 
+    def _add_group(self, key: PodGroupKey) -> PodGroupState:
+        group = self._groups[key] = PodGroupState(key)
+        if key.api != SINGLE_POD:
+            self._declared[key] = group
+        return group
+
     def remove(self, uid: str) -> None:
         """Remove a pod that has ended, was deleted or is terminating; others are ignored."""
         self.binding_ended(uid)
@@ -191,6 +203,7 @@ class PodGroupStates:
         self.changed[key] = None
         if not group.pods and not group.succeeded:
             del self._groups[key]
+            self._declared.pop(key, None)
             self.usage.drop(key)
 
     def add_succeeded(self, pod: Pod) -> bool:
@@ -199,7 +212,8 @@ class PodGroupStates:
         if key is None:
             return False
         self.remove(pod.uid)
-        self._groups.setdefault(key, PodGroupState(key)).succeeded[pod.uid] = pod
+        group = self._groups.get(key) or self._add_group(key)
+        group.succeeded[pod.uid] = pod
         self._key_of[pod.uid] = key
         self.changed[key] = None
         return True
@@ -259,6 +273,15 @@ class PodGroupStates:
         empty: Mapping[str, Amounts] = {}
         quota = self.quota
         return empty if quota is None else self._call(empty, quota, QUOTA, quota.claims_of, pod)
+
+    def claims_of(self, pods: Iterable[Pod]) -> set[str]:
+        """Return the names of the claims of these pods that count toward quotas."""
+        return {name for pod in pods if pod.spec.resource_claims for name in self._claims_of(pod)}
+
+    def take_recounted_claims(self) -> Collection[str]:
+        """Return the claims that may count toward other groups, or toward none any more, since the last call."""
+        recounted, self._claims.recounted = self._claims.recounted, {}
+        return recounted
 
     def size_of(self, pod: Pod) -> tuple[int, int]:
         """Return a sort key of pods: what their claims request, and what they request themselves."""

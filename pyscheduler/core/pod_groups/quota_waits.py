@@ -79,6 +79,10 @@ class QuotaWaits:
         self._waiting: dict[QuotaWait, _WaitingGroups] = {}
         self._waits_of: dict[str, list[tuple[QuotaWait, Order]]] = {}
         """What each group waits for, by the UID of its entry, with its place there."""
+        self._by_claim: dict[str, dict[str, QueuedPodGroup]] = {}
+        """Groups that wait and request a claim, by the UIDs of their entries."""
+        self._claims_of: dict[str, Collection[str]] = {}
+        """The claims of such a group, by the UID of its entry."""
         self._retried_for: dict[str, QuotaWait] = {}
         """What a group that is being retried has waited for, by the UID of its entry."""
         self._outdated: dict[QuotaWait, None] = {}
@@ -94,7 +98,7 @@ class QuotaWaits:
     def clear(self) -> None:
         """Forget all groups: the plugins have changed, and every group is attempted anew."""
         self._waiting, self._waits_of, self._retried_for, self._outdated = {}, {}, {}, {}
-        self._first, self._timers = {}, {}
+        self._first, self._timers, self._by_claim, self._claims_of = {}, {}, {}, {}
 
     def wake_at(self, queued: QueuedPodGroup, at: float) -> None:
         """Retry a group at a time unless it is attempted before."""
@@ -147,21 +151,28 @@ class QuotaWaits:
             refused = [(Permission.START, {})]
         queue = self._groups.queue_of(group)
         waits = dict.fromkeys(self._wait(group, queue, what, request) for what, request in refused)
-        order = queued.order
         if not self._is_held_back and self._groups.has_strict_order(queue) and self._holds_back_others(group, refused):
-            self._first.setdefault(queue, SortedDict())[order] = queued
+            self._first.setdefault(queue, SortedDict())[queued.order] = queued
         if waits and not self._waiting:
             self._groups.take_quota_changes()  # those before matter to no group
         for wait in waits:
-            self._waiting.setdefault(wait, _WaitingGroups(group)).entries[order] = queued
+            self._waiting.setdefault(wait, _WaitingGroups(group)).entries[queued.order] = queued
         if waits:
-            self._waits_of[queued.pod.uid] = [(wait, order) for wait in waits]
+            self._waits_of[queued.pod.uid] = [(wait, queued.order) for wait in waits]
+            self._index_claims(queued)
         self._end_retry(queued, waits)
 
     def end_placed(self, queued: QueuedPodGroup) -> None:
         """Record that all pending members of a group have been placed, so that it waits for nothing."""
         if self._retried_for:
             self._end_retry(queued, ())
+
+    def _index_claims(self, queued: QueuedPodGroup) -> None:
+        if not _has_claims(queued):
+            return
+        claims = self._claims_of[queued.pod.uid] = self._groups.claims_of(queued.pods)
+        for name in claims:
+            self._by_claim.setdefault(name, {})[queued.pod.uid] = queued
 
     def _end_retry(self, queued: QueuedPodGroup, waits: Collection[QuotaWait]) -> None:
         retried_for = self._retried_for.pop(queued.pod.uid, None)
@@ -186,12 +197,15 @@ class QuotaWaits:
     def retry(self, now: float, *, is_idle: bool) -> None:
         """Retry the groups that their queues no longer refuse; if other groups are ready, after every few attempts."""
         if not self._waiting:
+            self._groups.take_recounted_claims()  # they matter to no group
             return
         self._calls += 1
         if not is_idle and self._calls % _ATTEMPTS:
             return
+        has_changed = self._groups.take_quota_changes()
+        self._retry_recounted(now)
         outdated, self._outdated = self._outdated, {}
-        waits = self._waiting if self._groups.take_quota_changes() else outdated
+        waits = self._waiting if has_changed else outdated
         for wait in [wait for wait in waits if wait in self._waiting]:
             self._retry_first(wait, self._waiting[wait], now)
 
@@ -216,9 +230,29 @@ class QuotaWaits:
                 return  # otherwise it waits for something else than the others, which it must not hold back
         del self._waiting[wait]
 
+    def _retry_recounted(self, now: float) -> None:
+        """Retry the groups that request something else, since claims that they share were counted or released.
+
+        Otherwise they would wait behind groups that are refused something else.
+        """
+        names = self._groups.take_recounted_claims()
+        affected = {uid: queued for name in names for uid, queued in self._by_claim.get(name, {}).items()}
+        for uid, queued in affected.items():
+            if not self._queue.is_queued(queued):
+                continue
+            waits = {wait for wait, _ in self._waits_of[uid]}
+            if {wait._replace(request=each) for wait in waits for each in self._requests(wait, queued)} != waits:
+                self._remove(queued)
+                self._queue.requeue(queued.pod, QUOTA_CHANGED, now)
+
     def _remove(self, queued: QueuedPodGroup) -> None:
-        for wait, order in self._waits_of.pop(queued.pod.uid, ()):
+        uid = queued.pod.uid
+        for wait, order in self._waits_of.pop(uid, ()):
             del self._waiting[wait].entries[order]
+        for name in self._claims_of.pop(uid, ()):
+            del self._by_claim[name][uid]
+            if not self._by_claim[name]:
+                del self._by_claim[name]
 
     def _requests(self, wait: QuotaWait, queued: QueuedPodGroup) -> Collection[Request]:
         """Return what the group requests now: other pods may have got the claims that it shares, or released them.
@@ -226,8 +260,7 @@ class QuotaWaits:
         If it has its minimum, each distinct request of its members is one of them.
         """
         groups, group = self._groups, self._groups.requirements(queued.key)
-        has_claims = any(pod.spec.resource_claims for pod in queued.templates())
-        if wait.permission is not Permission.ALLOCATE or not has_claims or not isinstance(group, PodGroup):
+        if wait.permission is Permission.START or not _has_claims(queued) or not isinstance(group, PodGroup):
             return (wait.request,)
         if groups.shortage(group, ()):
             return (_as_request(groups.needed(group, queued.pods)),)
@@ -243,7 +276,11 @@ class QuotaWaits:
             own = self._groups.requirements(queued.key)  # what is reserved for it is part of its request
             group = own if isinstance(own, PodGroup) else group
             return any(not self._groups.exceeded(group, dict(request)) for request in requests)
-        return self._groups.may_reclaim(group, dict(wait.request))
+        return any(self._groups.may_reclaim(group, dict(request)) for request in requests)
+
+
+def _has_claims(queued: QueuedPodGroup) -> bool:
+    return any(pod.spec.resource_claims for pod in queued.templates())
 
 
 def _as_request(amounts: Mapping[str, int]) -> Request:

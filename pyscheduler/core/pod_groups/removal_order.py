@@ -15,8 +15,8 @@ import numpy as np
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
-from pyscheduler.core.pod_groups.freed_room import FreedRoom, freed_by
-from pyscheduler.core.pod_groups.room import free_for_members, members_that_fit
+from pyscheduler.core.pod_groups.freed_room import FreedRoom
+from pyscheduler.core.pod_groups.room import free_for_members, members_that_fit, requests_in_columns
 from pyscheduler.core.state.cluster import ClusterState
 
 T = TypeVar("T")
@@ -40,12 +40,12 @@ class RemovalOrder:
         `nominated` has the rows of other pods that come before the members.
         """
         self._terminating, self._units = terminating, units
-        nodes = (state.node_of(pod.uid) for pod in terminating)
-        ending = [(-1 if node is None else node.row, pod) for node, pod in zip(nodes, terminating, strict=True)]
-        rows, freed = freed_by(ending, least)
+        nodes = map(state.node_of, (pod.uid for pod in terminating))
+        rows = np.fromiter((-1 if node is None else node.row for node in nodes), np.intp, len(terminating))
         self._rows = np.concatenate((rows, units.rows))
         self._is_local = is_local and bool(least)
-        freed = {resource: np.concatenate((first, units.requests(resource))) for resource, first in freed.items()}
+        first = requests_in_columns((pod.requests.effective for pod in terminating), least)
+        freed = {resource: np.concatenate((column, units.requests(resource))) for resource, column in first.items()}
         self._room = FreedRoom(state.table(), least, self._rows, freed, nominated)
 
     def fewest(self, needed: int) -> int | None:

@@ -9,9 +9,12 @@ import numpy as np
 
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.core.scheduling.failure import Failure
 
 _UNLIMITED = 1 << 31
+_LARGEST_REQUEST = MAX_INT64 >> 10
+"""Amount that pods request at most here, so that the sum for a node does not overflow; no node has as much."""
 _INSUFFICIENT = re.compile(r"Insufficient ([^\s,]+?)\.?(?=[\s,]|$)")
 """Reason of NodeResourcesFit in a message."""
 
@@ -23,6 +26,15 @@ def least_requests(members: Iterable[Pod]) -> dict[str, int]:
     return {resource: amount for resource, amount in least.items() if amount}
 
 
+def requests_in_columns(requests: Iterable[Mapping[str, int]], resources: Iterable[str]) -> dict[str, Ints]:
+    """Return a column of amounts for each resource."""
+    listed = list(requests)
+    return {
+        resource: np.fromiter((min(each.get(resource, 0), _LARGEST_REQUEST) for each in listed), np.int64, len(listed))
+        for resource in resources
+    }
+
+
 def free_for_members(
     nodes: NodeTable, resources: Iterable[str], nominated: Iterable[tuple[int, Pod]]
 ) -> dict[str, Ints]:
@@ -30,7 +42,7 @@ def free_for_members(
     free = {resource: nodes.allocatable(resource) - nodes.requested(resource) for resource in resources}
     for row, pod in nominated:
         for resource, amounts in free.items():
-            amounts[row] -= pod.requests.effective.get(resource, 0)
+            amounts[row] -= min(pod.requests.effective.get(resource, 0), _LARGEST_REQUEST)
     return free
 
 

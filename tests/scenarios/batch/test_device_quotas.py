@@ -269,3 +269,21 @@ def test_pod_that_needs_a_released_claim_itself_holds_back_no_others() -> None:
     made.advance(10)
     assert (made.members("a"), made.members("b")) == (0, 1)
     assert f"its capability of 1 {BY_CLAIM} by 1" in made.message("a")
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")], ids=" ".join)
+def test_pod_whose_shared_claim_counts_already_is_not_held_back_by_others(order: tuple[str, str]) -> None:
+    """Both pods wait for two devices, until a pod gets a node without this scheduler that shares the claim of one."""
+    made = cluster(queue("q", capability={BY_CLAIM: 2}))
+    made.submit(*with_claim("x", 2))
+    pods = {"a": [using(pod("a"), "own")], "b": [using(pod("b"), "shared")]}
+    made.apply_all(claim("own", exactly(count=2)), claim("shared", exactly(count=2)))
+    for name in order:
+        made.submit(*pods[name])
+    made.advance(30)
+    assert (made.members("x"), made.members("a"), made.members("b")) == (1, 0, 0)
+    placed = using(pod("placed"), "shared")
+    placed["spec"]["nodeName"] = "n"
+    made.submit(placed)
+    made.advance(10)
+    assert (made.members("a"), made.members("b")) == (0, 1)

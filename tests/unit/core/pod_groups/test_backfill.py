@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pyscheduler.core.pod_groups.reservation import UNKNOWN, Reservation
+from pyscheduler.core.pod_groups.reservation import Reservation
+from pyscheduler.core.pod_groups.run_times import UNKNOWN
 from tests.scenarios.batch.cluster import CONFIG, Cluster
 from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, node, pod, queue
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pyscheduler.core.pod_groups.freed_room import FreedRoom, freed_by
-from pyscheduler.core.pod_groups.room import least_requests
+from pyscheduler.core.pod_groups.freed_room import FreedRoom
+from pyscheduler.core.pod_groups.room import least_requests, requests_in_columns
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import node, pod
 
@@ -23,13 +24,9 @@ def freed_room(*members: dict[str, Any]) -> FreedRoom:
         cluster.apply(pod(f"m{i}", **requests))
     context = cluster.machine.context
     pods = {each.name: each for each in context.pods.values()}
-    ending = [
-        (1, pods["r2"]),
-        (0, pods["r0"]),
-        (0, pods["r1"]),
-    ]
     least = least_requests(pods[f"m{i}"] for i in range(len(members)))
-    return FreedRoom(context.state.table(), least, *freed_by(ending, least))
+    requests = requests_in_columns((pods[name].requests.effective for name in ("r2", "r0", "r1")), least)
+    return FreedRoom(context.state.table(), least, np.array([1, 0, 0]), requests)
 
 
 @pytest.mark.parametrize(("ended", "expected"), [(0, [1, 0]), (1, [1, 1]), (2, [2, 1]), (3, [3, 1])])

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from pyscheduler.api import Pod
 from pyscheduler.api.objects import OwnerReference
-from pyscheduler.core.pod_groups.reservation import RUN_SECONDS, UNKNOWN, PlacementTimes, ends, run_seconds
+from pyscheduler.core.pod_groups.run_times import RUN_SECONDS, UNKNOWN, PlacementTimes, ends, run_seconds
 from pyscheduler.core.state import PodSignatures
 from pyscheduler.testing.builders import pod
 
