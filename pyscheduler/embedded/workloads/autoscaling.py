@@ -38,7 +38,7 @@ _Condition = tuple[str, bool, tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Target:
+class ScaleTarget:
     """What an autoscaler scales, with its pods."""
 
     resource: ResourceKind
@@ -62,7 +62,7 @@ class _Decision:
         self.requeue_at = math.inf
 
 
-def reconcile(autoscaler: Json, target: Target | None, now: float, history: History = ()) -> tuple[Plan, History]:
+def reconcile(autoscaler: Json, target: ScaleTarget | None, now: float, history: History = ()) -> tuple[Plan, History]:
     """Return the actions for an autoscaler, None as target if it does not exist, and the new history."""
     if is_deleting(autoscaler):
         return Plan(), history
@@ -85,7 +85,7 @@ def reconcile(autoscaler: Json, target: Target | None, now: float, history: Hist
     return Plan(actions + _status(autoscaler, target, decision, now), decision.requeue_at), history
 
 
-def _decide(autoscaler: Json, target: Target, current: int) -> _Decision:
+def _decide(autoscaler: Json, target: ScaleTarget, current: int) -> _Decision:
     lowest, highest = int(autoscaler["spec"].get("minReplicas") or 1), int(autoscaler["spec"]["maxReplicas"])
     if current == 0:
         decision = _Decision(0)
@@ -98,7 +98,7 @@ def _decide(autoscaler: Json, target: Target, current: int) -> _Decision:
     return _by_metrics(autoscaler, target, current)
 
 
-def _by_metrics(autoscaler: Json, target: Target, current: int) -> _Decision:
+def _by_metrics(autoscaler: Json, target: ScaleTarget, current: int) -> _Decision:
     """Return the largest recommendation; a failed metric prevents that the target is scaled down."""
     found: list[Recommendation] = []
     errors: list[MetricError] = []
@@ -169,7 +169,7 @@ def _without_target(autoscaler: Json, now: float) -> list[Action]:
     return _new_events(autoscaler, conditions) + status_patch(AUTOSCALERS, autoscaler, desired)
 
 
-def _status(autoscaler: Json, target: Target, decision: _Decision, now: float) -> list[Action]:
+def _status(autoscaler: Json, target: ScaleTarget, decision: _Decision, now: float) -> list[Action]:
     conditions = _merged(autoscaler, decision.conditions, now)
     desired = {
         "observedGeneration": autoscaler["metadata"].get("generation"),

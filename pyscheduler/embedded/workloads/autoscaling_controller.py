@@ -13,7 +13,7 @@ from pyscheduler.embedded.client.kinds import AUTOSCALERS
 from pyscheduler.embedded.objects import Json, Key, labels_of
 from pyscheduler.embedded.selectors import selector_test
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
-from pyscheduler.embedded.workloads.autoscaling import History, Target, reconcile
+from pyscheduler.embedded.workloads.autoscaling import History, ScaleTarget, reconcile
 from pyscheduler.embedded.workloads.objects import is_active, is_ready, key_of, uid_of
 from pyscheduler.embedded.workloads.recorder import EventRecorder
 from pyscheduler.kube.object_client import ObjectClient
@@ -61,7 +61,7 @@ class AutoscalingController:
         if plan.requeue_at < math.inf:
             self.queue.add_at(key, plan.requeue_at)
 
-    def _target(self, autoscaler: Json) -> Target | None:
+    def _target(self, autoscaler: Json) -> ScaleTarget | None:
         kind, namespace, name = _reference(autoscaler)
         informer = self._targets.get(kind)
         obj = informer.objects.get((namespace, name)) if informer is not None else None
@@ -73,7 +73,7 @@ class AutoscalingController:
             for (each, _), pod in self._pods.objects.items()
             if each == namespace and is_active(pod) and selects(labels_of(pod))
         ]
-        return Target(informer.kind, obj, pods)
+        return ScaleTarget(informer.kind, obj, pods)
 
     def _on_autoscaler(self, before: Json | None, after: Json | None) -> None:
         if before is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.embedded.client import DEPLOYMENTS
 from pyscheduler.embedded.workloads.actions import Patch, Plan, RecordAction
-from pyscheduler.embedded.workloads.autoscaling import DOWN_SECONDS, Target, reconcile
+from pyscheduler.embedded.workloads.autoscaling import DOWN_SECONDS, ScaleTarget, reconcile
 from tests.unit.workloads.builders import Json, a_pod, conditions, status_of, workload
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
@@ -35,11 +35,11 @@ def autoscaler(*metrics: Json, load: Json | None = None, most: int = 10, least: 
     return {"kind": "HorizontalPodAutoscaler", "metadata": meta, "spec": {**whole, **spec}}
 
 
-def target(replicas: int, ready: int | None = None, request: str = "200m") -> Target:
+def target(replicas: int, ready: int | None = None, request: str = "200m") -> ScaleTarget:
     pods = [a_pod(f"p{number}", ready=ready is None or number < ready) for number in range(replicas)]
     for pod in pods:
         pod["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": request}}}]
-    return Target(DEPLOYMENTS, workload("Deployment", replicas=replicas, status={"replicas": replicas}), pods)
+    return ScaleTarget(DEPLOYMENTS, workload("Deployment", replicas=replicas, status={"replicas": replicas}), pods)
 
 
 def size(plan: Plan) -> int | None:
@@ -117,7 +117,7 @@ def test_status_shows_metrics_conditions_and_time() -> None:
     ],
 )
 def test_metric_without_value_is_a_condition_and_changes_nothing(
-    changed: Json, of: Target, reason: str, text: str
+    changed: Json, of: ScaleTarget, reason: str, text: str
 ) -> None:
     plan, _ = reconcile(changed, of, 0.0)
     (active,) = [each for each in status_of(plan)["conditions"] if each["type"] == "ScalingActive"]
