@@ -1,6 +1,6 @@
 """Events about objects that an embedded cluster stores and no controller acts on.
 
-A user who applies an autoscaler or an ingress would otherwise wait for something that never happens.
+A user who applies an ingress or a network policy would otherwise wait for something that never happens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ _STORED: Final[Mapping[str, str]] = {
     "apiservices.apiregistration.k8s.io": "requests are not forwarded to other API servers",
     "certificatesigningrequests.certificates.k8s.io": "there is no signer: the request can be approved, not issued",
     "flowschemas.flowcontrol.apiserver.k8s.io": "requests are not prioritized",
-    "horizontalpodautoscalers.autoscaling": "there are no metrics: the number of replicas is not changed",
     "ingresses.networking.k8s.io": "there is no ingress controller, and no traffic to route",
     "mutatingadmissionpolicies.admissionregistration.k8s.io": "admission policies are not evaluated",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": "webhooks are not called",

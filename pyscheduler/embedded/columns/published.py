@@ -96,20 +96,25 @@ def _reference(autoscaler: Obj, _now: float) -> str:
 
 def _targets(autoscaler: Obj, _now: float) -> str:
     found = dig(autoscaler, "spec", "metrics") or ()
-    texts = [_target(metric, dig(autoscaler, "status", "currentMetrics") or ()) for metric in found]
+    current = list(dig(autoscaler, "status", "currentMetrics") or ())
+    current += [{}] * (len(found) - len(current))
+    texts = [_target(metric, now) for metric, now in zip(found, current, strict=False)]
     return ", ".join(texts[:2]) + (f" + {len(texts) - 2} more..." if len(texts) > 2 else "") or "<none>"
 
 
-def _target(metric: Obj, current: Iterable[Obj]) -> str:
-    name = dig(metric, "resource", "name")
-    if name is None:
-        return f"{UNKNOWN}/{metric.get('type', '')}"
-    target = dig(metric, "resource", "target") or {}
-    is_percent = target.get("type") == "Utilization"
-    field = "averageUtilization" if is_percent else "averageValue"
-    values = (dig(each, "resource", "current", field) for each in current if dig(each, "resource", "name") == name)
-    value, sign = next(values, None), "%" if is_percent else ""
-    return f"{name}: {UNKNOWN if value is None else f'{value}{sign}'}/{target.get(field)}{sign}"
+def _target(metric: Obj, current: Obj) -> str:
+    kind = metric.get("type", "")
+    source = f"{kind[:1].lower()}{kind[1:]}"
+    target, now = dig(metric, source, "target") or {}, dig(current, source, "current") or {}
+    if target.get("type") == "Utilization":
+        field, sign = "averageUtilization", "%"
+    else:
+        field, sign = ("value" if target.get("type") == "Value" else "averageValue"), ""
+    value = now.get(field)
+    text = f"{UNKNOWN if value is None else f'{value}{sign}'}/{target.get(field)}{sign}"
+    if source in ("resource", "containerResource"):
+        return f"{dig(metric, source, 'name')}: {text}"
+    return text + (" (avg)" if field == "averageValue" and source != "pods" else "")
 
 
 AUTOSCALER = (

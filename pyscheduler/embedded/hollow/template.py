@@ -9,6 +9,7 @@ from itertools import cycle, islice
 from pyscheduler.embedded.objects import Json, micro_timestamp, timestamp
 
 KUBELET_VERSION = "v1.37.2"
+EPHEMERAL_STORAGE = "100Gi"
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 
@@ -35,7 +36,8 @@ class NodeTemplate:
     @property
     def amounts(self) -> dict[str, str]:
         """Capacity of the node as a resource list."""
-        return {"cpu": self.cpu, "memory": self.memory, "pods": self.pods, **self.extra}
+        sizes = {"cpu": self.cpu, "memory": self.memory, "ephemeral-storage": EPHEMERAL_STORAGE, "pods": self.pods}
+        return {**sizes, **self.extra}
 
 
 def node_templates(

@@ -6,10 +6,12 @@ lists with keys. `optionalOldSelf` and the cost budget of a whole object are not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from pyscheduler.cel import CelError, CelSyntaxError
 from pyscheduler.cel.rules import Rule, compile_rule
@@ -20,6 +22,7 @@ from pyscheduler.embedded.schema.structural import ROOT_FIELDS, RULES, Schema, r
 from pyscheduler.embedded.status import Cause, duplicate, forbidden_value, invalid_value, required
 
 _ABSENT: Final = object()
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 @lru_cache(maxsize=1024)
@@ -84,17 +87,21 @@ def _places(place: _Place) -> Iterator[_Place]:
                 yield from _places(_Place(path.lstrip("."), part, before, below))
     elif isinstance(value, list):
         items, keys = schema.get("items") or {}, schema.get("x-kubernetes-list-map-keys") or ()
+        by_keys = _by_keys(old, keys)
         for index, part in enumerate(value):
-            yield from _places(_Place(f"{place.path}[{index}]", part, _same_item(part, old, keys), items))
+            before = by_keys.get(_keys_of(part, keys), _ABSENT) if by_keys else _ABSENT
+            yield from _places(_Place(f"{place.path}[{index}]", part, before, items))
 
 
-def _same_item(item: Any, old: Any, keys: Any) -> Any:
-    """Return the old item with the same keys, `_ABSENT` if there is none or the list has no keys."""
-    if not keys or not isinstance(old, list) or not isinstance(item, dict):
-        return _ABSENT
-    wanted = [item.get(key) for key in keys]
-    same = (each for each in old if isinstance(each, dict) and [each.get(key) for key in keys] == wanted)
-    return next(same, _ABSENT)
+def _by_keys(items: Any, keys: Sequence[str]) -> dict[bytes, Any]:
+    """Return the items of an old list by the values of their keys; empty for a list without keys."""
+    if not keys or not isinstance(items, list):
+        return {}
+    return {_keys_of(item, keys): item for item in reversed(items) if isinstance(item, dict)}
+
+
+def _keys_of(item: Any, keys: Sequence[str]) -> bytes:
+    return _encode([item.get(key) for key in keys]) if isinstance(item, dict) else b""
 
 
 def _evaluate(rule: Mapping[str, Any], compiled: Rule, place: _Place) -> Iterator[Cause]:

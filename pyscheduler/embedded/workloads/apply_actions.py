@@ -44,7 +44,7 @@ class PlanWrites:
     def __init__(self, client: ObjectClient, created: Created | None = None, deleted: Deleted | None = None) -> None:
         self._client, self._created, self._deleted = client, created, deleted
         self._records: list[RecordAction] = []
-        self._rejection: ApiError | None = None
+        self.rejection: ApiError | None = None
         """Error of a creation after which the plan continues."""
         self._error: ApiError | None = None
         """Error that aborts the plan."""
@@ -56,7 +56,7 @@ class PlanWrites:
         changes = [action for action in actions if isinstance(action, Create | Delete)]
         for start in range(0, len(changes), MAX_CONCURRENT_WRITES):
             group = changes[start : start + MAX_CONCURRENT_WRITES]
-            if self._rejection is not None:
+            if self.rejection is not None:
                 self.missing += sum(isinstance(action, Create) for action in group)
                 group = [action for action in group if isinstance(action, Delete)]
             await asyncio.gather(*(self._change(action) for action in group))
@@ -76,7 +76,7 @@ class PlanWrites:
                 await recorder.record(record)
         if self._error is not None:
             raise self._error
-        return self._rejection
+        return self.rejection
 
     async def _change(self, action: Create | Delete) -> None:
         if isinstance(action, Delete):
@@ -94,10 +94,10 @@ class PlanWrites:
 
     def _reject(self, action: Create, rejected: Create, error: ApiError) -> None:
         """Store the error of a creation, or of one before it."""
-        if self._rejection is None and self._error is None:
+        if self.rejection is None and self._error is None:
             self._records += _failure_records(action, rejected, error)
         if action.failure_object is not None:
-            self._rejection = self._rejection or error
+            self.rejection = self.rejection or error
             self.missing += 1
         else:
             self._error = self._error or error

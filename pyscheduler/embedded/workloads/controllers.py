@@ -26,6 +26,7 @@ REVISION, NODE, CLAIM = "ControllerRevision", "Node", "PersistentVolumeClaim"
 DAEMONSET_BATCH_SECONDS = 0.1
 """Least time for which changes of a DaemonSet's pods are collected: each reconcile reads all nodes."""
 DAEMONSET_NODES_PER_SECOND = 5000
+_STATUS_SHOWS_MISSING = (JOB, REPLICASET, REPLICATION_CONTROLLER)
 _NOT_RECONCILED = (REVISION, NODE, CLAIM)
 
 
@@ -99,8 +100,8 @@ class WorkloadControllers:
             self._client, lambda obj: self._created(item, obj), lambda deletion: self._deleted(item, deletion)
         )
         await writes.change(plan.actions)
-        if writes.missing and item.kind == JOB:
-            plan, failures = self._plan(item.kind, obj, now, writes.missing)
+        if writes.missing and item.kind in _STATUS_SHOWS_MISSING:
+            plan, failures = self._plan(item.kind, obj, now, writes)
         rejection = await writes.finish(plan.actions, self._recorder)
         self._remember(item, obj, plan, failures)
         if plan.requeue_at < math.inf:
@@ -118,16 +119,19 @@ class WorkloadControllers:
         self._outdated.pop(item, None)
         return True
 
-    def _plan(self, kind: str, obj: Json, now: float, missing: int = 0) -> tuple[Plan, jobs.Failures | None]:
-        """Return the plan; the status of a Job does not count `missing` pods that could not be created."""
+    def _plan(
+        self, kind: str, obj: Json, now: float, writes: PlanWrites | None = None
+    ) -> tuple[Plan, jobs.Failures | None]:
+        """Return the plan; after `writes` that lack pods its status shows that they could not be created."""
         if kind == POD:
             return Plan(release_orphan(obj, self._job_of(obj))), None
         if kind in (REPLICASET, REPLICATION_CONTROLLER):
-            return replicaset.reconcile(obj, self._pods_of.of(obj), now), None
+            failure = str(writes.rejection) if writes is not None else ""
+            return replicaset.reconcile(obj, self._pods_of.of(obj), now, failure), None
         if kind == CRONJOB:
             return cron.reconcile(obj, self._owned[JOB].of(obj), now), None
         if kind == JOB:
-            failures = self._failures.get(uid_of(obj), jobs.Failures())
+            failures, missing = self._failures.get(uid_of(obj), jobs.Failures()), writes.missing if writes else 0
             return jobs.reconcile(obj, self._pods_of.of(obj), now, failures, self._job_backoff, missing)
         if kind == STATEFULSET:
             claims = self._main[CLAIM].objects

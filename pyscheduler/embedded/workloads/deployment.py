@@ -26,6 +26,7 @@ from pyscheduler.embedded.workloads.objects import (
     uid_of,
     with_condition,
 )
+from pyscheduler.embedded.workloads.replicaset import REPLICA_FAILURE
 from pyscheduler.kube.numbers import natural
 
 HASH_LABEL = "pod-template-hash"
@@ -201,6 +202,8 @@ def _status(deployment: Json, newest: Json | None, old: list[Json], now: float) 
     if newest is not None:
         done = updated == total == wanted and available >= wanted
         conditions = with_condition(conditions, "Progressing", True, now, **_progress(newest, done))
+    conditions = [each for each in conditions if each["type"] != REPLICA_FAILURE]
+    conditions += [each for rs in sets for each in _failures(rs)][:1]
     # The API omits counts of zero; null removes them and equals a missing field.
     return {
         "observedGeneration": deployment["metadata"].get("generation", 0),
@@ -211,6 +214,11 @@ def _status(deployment: Json, newest: Json | None, old: list[Json], now: float) 
         "unavailableReplicas": max(0, wanted - available) or None,
         "conditions": conditions,
     }
+
+
+def _failures(replica_set: Json) -> list[Json]:
+    conditions = (replica_set.get("status") or {}).get("conditions") or []
+    return [each for each in conditions if each["type"] == REPLICA_FAILURE]
 
 
 def _progress(newest: Json, done: bool) -> dict[str, str]:

@@ -28,6 +28,8 @@ class EndpointController:
         self._pods: dict[str, dict[Key, Json]] = {}
         self._in_namespace: dict[str, dict[Key, Json]] = {}
         """Services with a selector, by namespace."""
+        self._slices_of: dict[Key, dict[Key, Json]] = {}
+        """Slices that this controller manages, by their Service."""
         self.queue: WorkQueue[Key] = WorkQueue(clock)
         pods.listeners.append(self._on_pod)
         self._services.listeners.append(self._on_service)
@@ -41,7 +43,7 @@ class EndpointController:
             return
         selector = service["spec"]["selector"].items()
         pods = [pod for pod in self._pods.get(key[0], {}).values() if selector <= labels_of(pod).items()]
-        slices = [each for each in self._slices.objects.values() if _service_of(each) == key]
+        slices = self._slices_of.get(key, {}).values()
         await apply_actions(self._client, reconcile(service, pods, slices))
 
     def _on_pod(self, before: Json | None, after: Json | None) -> None:
@@ -71,9 +73,14 @@ class EndpointController:
             self._in_namespace.get(key[0], {}).pop(key, None)
 
     def _on_slice(self, before: Json | None, after: Json | None) -> None:
-        changed = after if after is not None else before
-        key = _service_of(changed) if changed is not None else None
-        if key is not None:
+        if before is not None and (key := _service_of(before)) is not None:
+            slices = self._slices_of.get(key, {})
+            slices.pop(key_of(before), None)
+            if not slices:
+                self._slices_of.pop(key, None)
+            self.queue.add(key)
+        if after is not None and (key := _service_of(after)) is not None:
+            self._slices_of.setdefault(key, {})[key_of(after)] = after
             self.queue.add(key)
 
 

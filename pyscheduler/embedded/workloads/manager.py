@@ -19,9 +19,11 @@ from pyscheduler.embedded.client.kinds import (
     STATEFULSETS,
 )
 from pyscheduler.embedded.objects import Json
+from pyscheduler.embedded.workloads.autoscaling_controller import AutoscalingController
 from pyscheduler.embedded.workloads.claim_controller import ClaimController
 from pyscheduler.embedded.workloads.controllers import WorkloadControllers
 from pyscheduler.embedded.workloads.endpoint_controller import EndpointController
+from pyscheduler.embedded.workloads.hollow_devices import HollowDevices
 from pyscheduler.embedded.workloads.node_lifecycle import NodeLifecycle
 from pyscheduler.embedded.workloads.volume_controller import VolumeController
 from pyscheduler.kube.connection import Connection
@@ -41,6 +43,8 @@ WORKLOADS = (
     CRONJOBS,
 )
 """Kinds of the workload controllers."""
+SCALED = (DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS)
+"""Kinds that autoscalers can target."""
 LEASE_NAMESPACE = "kube-node-lease"
 
 
@@ -74,7 +78,11 @@ class ControllerManager:
         self._nodes = NodeLifecycle(client, clock, pods, nodes, leases, settings.node_grace_seconds)
         self._endpoints = EndpointController(client, clock, pods)
         self._volumes = VolumeController(client, clock, volume_claims, provision=settings.provision_volumes)
-        self._informers += [*self._endpoints.informers, *self._volumes.informers]
+        targets = {each.kind: main[each.kind] for each in SCALED}
+        self._autoscaling = AutoscalingController(client, clock, pods, targets)
+        self._devices = HollowDevices(client, clock, nodes)
+        owners = (self._endpoints, self._volumes, self._autoscaling, self._devices)
+        self._informers += [informer for owner in owners for informer in owner.informers]
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -96,6 +104,8 @@ class ControllerManager:
         self._tasks.spawn(self._claims.queue.work(self._claims.reconcile), "resource claims")
         self._tasks.spawn(self._endpoints.queue.work(self._endpoints.reconcile), "endpoint slices")
         self._tasks.spawn(self._volumes.queue.work(self._volumes.reconcile), "volumes")
+        self._tasks.spawn(self._autoscaling.queue.work(self._autoscaling.reconcile), "autoscaling")
+        self._tasks.spawn(self._devices.queue.work(self._devices.reconcile), "devices of hollow nodes")
 
     async def stop(self) -> None:
         """Stop at once."""
@@ -104,6 +114,8 @@ class ControllerManager:
         self._claims.queue.close()
         self._endpoints.queue.close()
         self._volumes.queue.close()
+        self._autoscaling.queue.close()
+        self._devices.queue.close()
         await self._tasks.stop()
 
 

@@ -24,13 +24,15 @@ SIMILAR_SECONDS = 600.0
 _COMPONENTS = {
     "CronJob": "cronjob-controller",
     "DaemonSet": "daemonset-controller",
+    "HorizontalPodAutoscaler": "horizontal-pod-autoscaler",
     "Job": "job-controller",
+    "Node": "hollow-devices",
     "PersistentVolumeClaim": "persistentvolume-controller",
     "ReplicaSet": "replicaset-controller",
     "ReplicationController": "replication-controller",
     "StatefulSet": "statefulset-controller",
 }
-_VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1"} | dict.fromkeys(
+_VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1", "HorizontalPodAutoscaler": "autoscaling/v2"} | dict.fromkeys(
     ("DaemonSet", "ReplicaSet", "StatefulSet"), "apps/v1"
 )
 
@@ -62,7 +64,7 @@ class EventRecorder:
     async def record(self, record: RecordAction) -> None:
         """Create the Event, or increment the count of an equal one."""
         record, event_key = self._aggregate(record)
-        namespace, now = key_of(record.regarding)[0], timestamp(self._clock.wall())
+        namespace, now = key_of(record.regarding)[0] or "default", timestamp(self._clock.wall())
         recorded = self._recorded_events.get(event_key)
         try:
             if recorded is not None:
@@ -99,14 +101,15 @@ class EventRecorder:
 def _event(record: RecordAction, now: str) -> Json:
     about, kind = record.regarding, record.regarding.get("kind", "")
     meta, component = about["metadata"], _COMPONENTS.get(kind, "")
+    namespace = meta.get("namespace") or "default"
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": event_name(meta["name"], uuid4().hex[:16]), "namespace": meta["namespace"]},
+        "metadata": {"name": event_name(meta["name"], uuid4().hex[:16]), "namespace": namespace},
         "involvedObject": {
             "apiVersion": _VERSIONS.get(kind, "v1"),
             "kind": kind,
-            "namespace": meta["namespace"],
+            **({"namespace": meta["namespace"]} if meta.get("namespace") else {}),
             "name": meta["name"],
             "uid": uid_of(about),
             "resourceVersion": meta.get("resourceVersion", ""),

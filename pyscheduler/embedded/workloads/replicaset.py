@@ -1,7 +1,7 @@
 """ReplicaSet and ReplicationController controller: spec.replicas active pods, and their counts in the status.
 
-Not implemented: adoption and release of pods by label (it manages only pods that it created), the ReplicaFailure
-condition, slow-start batches.
+Not implemented: adoption and release of pods by label (it manages only pods that it created), slow-start
+batches.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from pyscheduler.embedded.workloads.objects import (
     pod_from_template,
     replicas_of,
     uid_of,
+    with_condition,
 )
 from pyscheduler.kube.paths import PODS
 
+REPLICA_FAILURE = "ReplicaFailure"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
 
@@ -34,8 +36,11 @@ _RESOURCES = {each.kind: each for each in (REPLICASETS, REPLICATION_CONTROLLERS)
 Rank = tuple[bool, int, bool, int, int, float, float]
 
 
-def reconcile(replica_set: Json, pods: list[Json], now: float) -> Plan:
-    """Return the actions for a ReplicaSet or ReplicationController that owns `pods`."""
+def reconcile(replica_set: Json, pods: list[Json], now: float, failure: str = "") -> Plan:
+    """Return the actions for a ReplicaSet or ReplicationController that owns `pods`.
+
+    `failure` is the error of a pod that could not be created.
+    """
     active = [pod for pod in pods if is_active(pod)]
     actions: list[Action] = []
     if not is_deleting(replica_set):
@@ -43,7 +48,8 @@ def reconcile(replica_set: Json, pods: list[Json], now: float) -> Plan:
     min_ready = int(replica_set["spec"].get("minReadySeconds") or 0)
     since = [at for at in (available_at(pod, min_ready) for pod in active) if at is not None]
     resource = _RESOURCES[replica_set["kind"]]
-    actions += status_patch(resource, replica_set, _status(replica_set, active, sum(at <= now for at in since)))
+    status = _status(replica_set, active, sum(at <= now for at in since))
+    actions += status_patch(resource, replica_set, status | {"conditions": _conditions(replica_set, failure, now)})
     return Plan(actions, min((at for at in since if at > now), default=math.inf))
 
 
@@ -107,3 +113,13 @@ def _status(replica_set: Json, active: list[Json], available: int) -> Json:
         "availableReplicas": available or None,
         "observedGeneration": replica_set["metadata"].get("generation", 0),
     }
+
+
+def _conditions(replica_set: Json, failure: str, now: float) -> list[Json] | None:
+    """Return the conditions. ReplicaFailure has the first error until all pods can be created."""
+    present = (replica_set.get("status") or {}).get("conditions") or []
+    if not failure:
+        return [each for each in present if each["type"] != REPLICA_FAILURE] or None
+    if any(each["type"] == REPLICA_FAILURE for each in present):
+        return list(present)
+    return with_condition(present, REPLICA_FAILURE, True, now, reason="FailedCreate", message=failure)

@@ -161,10 +161,10 @@ def reconcile_volume(volume: Json, claims: Mapping[Key, Json]) -> list[Action]:
     reference = dig(volume, "spec", "claimRef")
     if is_deleting(volume):
         return []
-    if not reference:
+    if not reference or not reference.get("uid"):  # free, or reserved for a claim that is not bound to it yet
         return [] if phase(volume) == "Available" else [_phase(volume, "Available")]
     claim = claims.get((reference.get("namespace", ""), reference.get("name", "")))
-    if not reference.get("uid") or (claim is not None and uid_of(claim) == reference["uid"]):
+    if claim is not None and uid_of(claim) == reference["uid"]:
         return []
     if phase(volume) != "Bound" and phase(volume) != "Released":
         return []  # its claim may not have been received yet

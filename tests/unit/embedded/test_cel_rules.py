@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.cel.values import CelMap, Timestamp
+from pyscheduler.embedded.schema.cel_rules import violations
 from pyscheduler.embedded.schema.cel_values import as_cel, escaped
 
 from .builders import MERGE, Cluster, Json, api_error, fields_of
@@ -117,6 +118,30 @@ def test_transition_rule_follows_the_keys_of_a_list() -> None:
     assert fields_of(api_error(lambda: cluster.patch(BOXES, "b", {"spec": {"parts": changed}}, MERGE))) == [
         "spec.parts[1]"
     ]
+
+
+class CountedItem(dict[str, Any]):
+    """A list item that counts how often its fields are read."""
+
+    reads = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        CountedItem.reads += 1
+        return super().get(key, default)
+
+
+def test_old_items_of_a_long_list_are_found_in_one_pass() -> None:
+    item = {"type": "object", "properties": {"name": {"type": "string"}}, **rules("self.name == oldSelf.name")}
+    keyed = {"type": "array", "x-kubernetes-list-map-keys": ["name"], "items": item}
+    schema = {"type": "object", "properties": {"parts": keyed}}
+    count = 300
+
+    def obj() -> Json:
+        return {"metadata": {}, "parts": [CountedItem(name=f"n{number}") for number in range(count)]}
+
+    CountedItem.reads = 0
+    assert list(violations(schema, obj(), obj())) == []
+    assert CountedItem.reads <= 4 * count
 
 
 def test_violation_of_the_schema_comes_first() -> None:

@@ -158,3 +158,30 @@ def test_event_row() -> None:
 def test_jsonpaths_of_printer_columns(path: str, expected: list[Any]) -> None:
     obj = {"spec": {"a": 1, "b-c": 2}, "list": [{"t": "A", "v": "x"}, {"t": "B", "v": "y"}]}
     assert find(obj, path) == expected
+
+
+UTILIZATION = {"type": "Utilization", "averageUtilization": 50}
+AVERAGE, VALUE = {"type": "AverageValue", "averageValue": "10"}, {"type": "Value", "value": "10"}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "current", "expected"),
+    [
+        ([("Resource", {"name": "cpu"}, UTILIZATION)], [{"averageUtilization": 90}], "cpu: 90%/50%"),
+        ([("Resource", {"name": "cpu"}, UTILIZATION)], [], "cpu: <unknown>/50%"),
+        ([("ContainerResource", {"name": "cpu"}, UTILIZATION)], [{"averageUtilization": 9}], "cpu: 9%/50%"),
+        ([("Pods", {}, AVERAGE)], [{"averageValue": "7"}], "7/10"),
+        ([("External", {}, AVERAGE)], [{"averageValue": "7"}], "7/10 (avg)"),
+        ([("Object", {}, VALUE)], [{"value": "7"}], "7/10"),
+        ([("Pods", {}, AVERAGE)] * 3, [{"averageValue": "7"}], "7/10, <unknown>/10 + 1 more..."),
+    ],
+)
+def test_targets_of_an_autoscaler(metrics: list[Any], current: list[Json], expected: str) -> None:
+    def source(kind: str) -> str:
+        return f"{kind[:1].lower()}{kind[1:]}"
+
+    listed = [{"type": kind, source(kind): {**named, "target": target}} for kind, named, target in metrics]
+    shown = [{"type": "x", source(metrics[n][0]): {"current": value}} for n, value in enumerate(current)]
+    spec = {"scaleTargetRef": {"kind": "Deployment", "name": "w"}, "maxReplicas": 3, "metrics": listed}
+    body = {"kind": "Any", "metadata": {"name": "a"}, "spec": spec, "status": {"currentMetrics": shown}}
+    assert expected in cells(Cluster(), "horizontalpodautoscalers.autoscaling", body)

@@ -19,7 +19,13 @@ def test_node_without_zones_has_no_zone_label() -> None:
 
 def test_node_status_has_what_kubectl_prints() -> None:
     node = node_object(NodeTemplate("n", cpu="2", extra={"nvidia.com/gpu": "4"}), "10.64.0.1", 0.0)
-    assert node["status"]["allocatable"] == {"cpu": "2", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "4"}
+    assert node["status"]["allocatable"] == {
+        "cpu": "2",
+        "memory": "32Gi",
+        "ephemeral-storage": "100Gi",
+        "pods": "110",
+        "nvidia.com/gpu": "4",
+    }
     assert node["status"]["addresses"][0] == {"type": "InternalIP", "address": "10.64.0.1"}
     assert node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.37")
     assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "n"

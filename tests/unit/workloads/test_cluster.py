@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.embedded.client import DEPLOYMENTS, JOBS
+from pyscheduler.embedded.client.kinds import AUTOSCALERS, RESOURCE_SLICES
 from pyscheduler.embedded.cluster import ClusterSettings, EmbeddedCluster, settings_for_size
 from pyscheduler.embedded.hollow import LifecycleTimings
 from pyscheduler.embedded.server import ApiServer, ApiServerError
@@ -20,6 +22,7 @@ from pyscheduler.embedded.workloads.daemon_nodes import pinned_node
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler.kube.paths import CORE_EVENTS, NODES, PODS
 from tests.unit.hollow.live import bind, list_objects, until, wait_for
+from tests.unit.workloads.builders import conditions
 
 Json = dict[str, Any]
 QUOTAS = ResourceKind("", "v1", "resourcequotas", "ResourceQuota")
@@ -202,3 +205,43 @@ async def test_port_in_use_raises_and_removes_the_kubeconfig() -> None:
 def test_nodes_outside_of_the_block_raise() -> None:
     with pytest.raises(RuntimeError, match="async with"):
         EmbeddedCluster().nodes  # noqa: B018
+
+
+async def test_autoscaler_follows_the_load_of_its_annotation(cluster: EmbeddedCluster) -> None:
+    client, key = cluster.client, ("default", "w")
+    deployment = manifest("Deployment", "apps/v1", replicas=1)
+    deployment["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "200m"}}
+    await client.create(DEPLOYMENTS, deployment)
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"}
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    spec = {"scaleTargetRef": target, "maxReplicas": 4, "behavior": behavior}
+    await client.create(AUTOSCALERS, {"metadata": {"name": "w", "namespace": "default"}, "spec": spec})
+    inactive = await wait_for(client, AUTOSCALERS, "w", lambda found: "ScalingActive" in conditions(found["status"]))
+    assert conditions(inactive["status"])["ScalingActive"] == "False"
+    for load, replicas in (("480m", 3), ("2", 4), ("100m", 1)):
+        await client.patch(AUTOSCALERS, key, {"metadata": {"annotations": {"load.pyscheduler.io/cpu": load}}})
+        await wait_for(client, DEPLOYMENTS, "w", available(replicas))
+        await wait_for(client, AUTOSCALERS, "w", scaled_to(replicas))
+
+
+def scaled_to(replicas: int) -> Any:
+    return lambda found: (
+        found["status"]["currentReplicas"] == found["status"]["desiredReplicas"] == replicas
+        and conditions(found["status"])["ScalingActive"] == "True"
+    )
+
+
+async def test_devices_of_a_node_follow_its_annotation_and_its_end(cluster: EmbeddedCluster) -> None:
+    client, key = cluster.client, ("", "node-1")
+
+    async def devices() -> int:
+        return sum(len(each["spec"].get("devices") or ()) for each in await list_objects(client, RESOURCE_SLICES))
+
+    async def has(count: int) -> Json | None:
+        return {} if await devices() == count else None
+
+    for text, count in (("2", 2), ('{"count": 200}', 200), (None, 0), ("1", 1)):
+        await client.patch(NODES, key, {"metadata": {"annotations": {"devices.pyscheduler.io/gpu.example.com": text}}})
+        await until(partial(has, count))
+    await client.delete(NODES, key)
+    await until(partial(has, 0))

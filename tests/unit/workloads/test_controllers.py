@@ -15,7 +15,7 @@ from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SEC
 from pyscheduler.kube.paths import PODS
 from pyscheduler.kube.reflector import Deleted, Upsert, Watched
 from tests.unit.kube.virtual import VirtualClock
-from tests.unit.workloads.builders import Json, a_pod, workload
+from tests.unit.workloads.builders import Json, a_pod, conditions, workload
 from tests.unit.workloads.recording import RecordingClient
 
 ITEM = QueueItem(REPLICASET, ("default", "rs"))
@@ -93,7 +93,8 @@ async def test_replica_set_beyond_a_quota_has_the_status_of_its_pods_and_an_even
         fixture.put_pod(pod)
     with pytest.raises(ApiError, match="exceeded quota"):
         await fixture.reconcile()
-    assert fixture.client.bodies_of("patch", "replicasets")[-1]["status"]["replicas"] == 5
+    status = fixture.client.bodies_of("patch", "replicasets")[-1]["status"]
+    assert (status["replicas"], conditions({"conditions": status["conditions"]})) == (5, {"ReplicaFailure": "True"})
     assert failures(fixture.client) == [("ReplicaSet", "Warning", "Error creating: exceeded quota: q")]
 
 

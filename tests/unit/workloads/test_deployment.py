@@ -161,6 +161,16 @@ def test_status_of_a_complete_rollout() -> None:
     assert {c["reason"] for c in status["conditions"]} == {"MinimumReplicasAvailable", "NewReplicaSetAvailable"}
 
 
+def test_deployment_has_the_replica_failure_of_its_replica_set() -> None:
+    current = replica_set(deployment(), 4, 3)
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: q"}
+    failed = {**current, "status": {**current["status"], "conditions": [failure]}}
+    status = status_of(reconcile(deployment(), [failed], [], 0.0))
+    assert status["conditions"][-1] == failure
+    recovered = {**deployment(), "status": status}
+    assert "ReplicaFailure" not in conditions(status_of(reconcile(recovered, [current], [], 0.0), status))
+
+
 def test_template_hash_is_independent_of_the_spelling() -> None:
     plain = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}
     verbose = {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from pyscheduler.embedded.objects import key_of
 from pyscheduler.embedded.workloads.actions import Create, Delete, Patch
 from pyscheduler.embedded.workloads.endpoints import MAX_ENDPOINTS, reconcile
 from tests.unit.workloads.builders import Json, a_pod, terminating
@@ -23,6 +26,14 @@ def pod(name: str, ip: str = "10.0.0.1", *, ports: list[Json] | None = None, **m
 
 def slices(owner: Json, *pods: Json) -> list[Json]:
     return [action.obj for action in reconcile(owner, pods, []) if isinstance(action, Create)]
+
+
+def stored(owner: Json, *pods: Json) -> list[Json]:
+    """Return the slices of the pods as the API server stores them."""
+    made = slices(owner, *pods)
+    for number, each in enumerate(made):
+        each["metadata"] |= {"uid": f"s{number}", "name": f"web-{number}"}
+    return made
 
 
 def test_slice_lists_addresses_ports_and_conditions() -> None:
@@ -63,16 +74,61 @@ def test_many_endpoints_are_split() -> None:
 
 
 def test_changes_are_patched_and_surplus_slices_deleted() -> None:
-    (made,) = slices(service(), pod("a"))
-    made["metadata"]["uid"] = "x"
+    (made,) = stored(service(), pod("a"))
     assert reconcile(service(), [pod("a")], [made]) == []
     (patch,) = reconcile(service(), [pod("a", ready=False)], [made])
     assert isinstance(patch, Patch)
     assert patch.patch.keys() == {"endpoints"}
-    other = {**made, "metadata": {**made["metadata"], "name": "web-other"}}
+    other = {**made, "metadata": {**made["metadata"], "name": "web-zz"}}
     (delete,) = reconcile(service(), [pod("a")], [made, other])
     assert isinstance(delete, Delete)
-    assert delete.key == ("default", "web-other")
+    assert delete.key == ("default", "web-zz")
+
+
+PODS = [pod(f"p{number:03}") for number in range(2 * MAX_ENDPOINTS + 50)]
+
+
+@pytest.mark.parametrize(
+    ("now", "sizes"),
+    [
+        pytest.param([pod("a"), *PODS], [100, 100, 51], id="a new pod that sorts first"),
+        pytest.param(PODS[1:], [99, 100, 50], id="the first pod is deleted"),
+        pytest.param([pod("p000", ready=False), *PODS[1:]], [100, 100, 50], id="one is no longer ready"),
+        pytest.param([pod("a"), *PODS[1:]], [100, 100, 50], id="the first is replaced"),
+    ],
+)
+def test_change_of_one_pod_writes_one_slice(now: list[Json], sizes: list[int]) -> None:
+    before = stored(service(), *PODS)
+    (patch,) = reconcile(service(), now, before)
+    assert isinstance(patch, Patch)
+    after = [each | patch.patch if key_of(each) == patch.key else each for each in before]
+    assert [len(each["endpoints"]) for each in after] == sizes
+    assert {e["targetRef"]["uid"] for each in after for e in each["endpoints"]} == {
+        each["metadata"]["uid"] for each in now
+    }
+
+
+def test_endpoint_that_two_slices_list_stays_in_the_first() -> None:
+    (made,) = stored(service(), pod("a"))
+    (second,) = stored(service(), pod("a"), pod("b"))
+    second["metadata"]["name"] = "web-zz"
+    (patch,) = reconcile(service(), [pod("a"), pod("b")], [made, second])
+    assert isinstance(patch, Patch)
+    assert (patch.key[1], [e["targetRef"]["uid"] for e in patch.patch["endpoints"]]) == ("web-zz", ["b"])
+
+
+def test_changed_ports_keep_the_slice() -> None:
+    before = stored(service(), pod("a"))
+    (patch,) = reconcile(service({"port": 80, "targetPort": 9090}), [pod("a")], before)
+    assert isinstance(patch, Patch)
+    assert patch.patch == {"ports": [{"name": "", "port": 9090, "protocol": "TCP"}]}
+
+
+def test_new_slice_does_not_take_the_name_of_a_present_one() -> None:
+    (made,) = stored(service(), pod("p000"))
+    made["endpoints"] = stored(service(), *PODS[1:101])[0]["endpoints"]
+    (creation,) = [a for a in reconcile(service(), PODS[:101], [made]) if isinstance(a, Create)]
+    assert creation.obj["metadata"]["name"] != made["metadata"]["name"]
 
 
 def test_service_without_pods_has_an_empty_slice() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.embedded.workloads.replicaset import deletion_order, reconcile
-from tests.unit.workloads.builders import Json, a_pod, created, deleted, status_of, terminating, workload
+from tests.unit.workloads.builders import Json, a_pod, conditions, created, deleted, status_of, terminating, workload
 
 
 def replica_set(replicas: int, **spec: Any) -> Json:
@@ -93,3 +93,21 @@ def test_current_replica_set_needs_no_action() -> None:
     of = replica_set(1)
     of["status"] = status_of(reconcile(of, [a_pod("a")], 10.0))
     assert reconcile(of, [a_pod("a")], 20.0).actions == []
+
+
+def test_failed_creation_is_a_condition_until_creation_succeeds() -> None:
+    present = replica_set(2, status={"conditions": [{"type": "Custom", "status": "True"}]})
+    failed = status_of(reconcile(present, [a_pod("a")], 60.0, "exceeded quota: q"), present["status"])
+    (failure,) = [each for each in failed["conditions"] if each["type"] == "ReplicaFailure"]
+    assert failure == {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": "exceeded quota: q",
+        "lastTransitionTime": "1970-01-01T00:01:00Z",
+    }
+    again = {**present, "status": failed}
+    assert (
+        status_of(reconcile(again, [a_pod("a")], 90.0, "exceeded quota: another"), failed)["conditions"][1] == failure
+    )
+    assert conditions(status_of(reconcile(again, [a_pod("a"), a_pod("b")], 90.0), failed)) == {"Custom": "True"}

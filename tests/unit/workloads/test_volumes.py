@@ -153,6 +153,7 @@ def test_claim_that_lost_its_volume_says_so() -> None:
 
 
 OWN = {"namespace": "n", "name": "c", "uid": "u"}
+RESERVED = {"namespace": "n", "name": "c"}
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,11 @@ OWN = {"namespace": "n", "name": "c", "uid": "u"}
             volume(phase="Bound", claimRef=OWN, persistentVolumeReclaimPolicy="Delete"), {}, "deleted", id="deleted"
         ),
         pytest.param(volume(phase="Pending", claimRef=OWN), {}, "", id="claim not received yet"),
+        pytest.param(volume(phase="Pending", claimRef=RESERVED), {}, "Available", id="new and reserved"),
+        pytest.param(volume(claimRef=RESERVED), {}, "", id="reserved and available already"),
+        pytest.param(
+            volume(phase="Released", claimRef=RESERVED), {}, "Available", id="reserved again after its release"
+        ),
         pytest.param(
             volume(phase="Bound", claimRef={**OWN, "uid": "x"}), {("n", "c"): claim()}, "Released", id="namesake"
         ),

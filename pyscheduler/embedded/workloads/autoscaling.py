@@ -1,0 +1,202 @@
+"""HorizontalPodAutoscaler controller: replicas of a target by its metrics, as in kube-controller-manager.
+
+Not implemented: the rate policies of `behavior` (a change is made at once, unless selectPolicy is Disabled), targets of
+custom kinds, and metrics of pods that are not ready.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyscheduler.api import ResourceKind
+from pyscheduler.embedded.client.kinds import AUTOSCALERS
+from pyscheduler.embedded.objects import Json, condition, dig, timestamp
+from pyscheduler.embedded.workloads.actions import Action, Patch, Plan, RecordAction, status_patch
+from pyscheduler.embedded.workloads.autoscaling_metrics import MetricError, Recommendation, recommend
+from pyscheduler.embedded.workloads.objects import is_deleting, key_of, replicas_of, status_number, with_condition
+
+DOWN_SECONDS: Final = 300
+"""Default of behavior.scaleDown.stabilizationWindowSeconds."""
+ACTIVE, ABLE, LIMITED = "ScalingActive", "AbleToScale", "ScalingLimited"
+_READY: Final = ("ReadyForNewScale", "recommended size matches current size")
+_GOT_SCALE: Final = ("SucceededGetScale", "the HPA controller was able to get the target's current scale")
+_STABILIZED: Final = (
+    "ScaleDownStabilized",
+    "recent recommendations were higher than current one, applying the highest recent recommendation",
+)
+_IN_RANGE: Final = ("DesiredWithinRange", "the desired count is within the acceptable range")
+_TOO_MANY: Final = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
+_TOO_FEW: Final = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
+_DISABLED: Final = ("ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
+
+History = tuple[tuple[float, int], ...]
+"""Recommendations of the stabilization windows: time and replicas."""
+_Condition = tuple[str, bool, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class ScaleTarget:
+    """What an autoscaler scales, with its pods."""
+
+    resource: ResourceKind
+    obj: Json
+    pods: Sequence[Json]
+
+
+@dataclass
+class _Decision:
+    """Replicas, with what the status shows about them."""
+
+    replicas: int
+    reason: str = ""
+    metrics: list[Json] | None = None
+    """None: the metrics in the status stay."""
+    recommended: int | None = None
+    """Replicas by the metrics alone; None if they were not read or failed."""
+
+    def __post_init__(self) -> None:
+        self.conditions: list[_Condition] = []
+        self.requeue_at = math.inf
+
+
+def reconcile(autoscaler: Json, target: ScaleTarget | None, now: float, history: History = ()) -> tuple[Plan, History]:
+    """Return the actions for an autoscaler, None as target if it does not exist, and the new history."""
+    if is_deleting(autoscaler):
+        return Plan(), history
+    if target is None:
+        return Plan(_without_target(autoscaler, now)), ()
+    current = replicas_of(target.obj)
+    decision = _decide(autoscaler, target, current)
+    if decision.recommended is not None:
+        history = history or ((now, current),)
+        decision.replicas, history = _stabilize(autoscaler, decision, current, now, history)
+        _limit(autoscaler, decision)
+    actions: list[Action] = []
+    if decision.replicas != current:
+        text = f"the HPA controller was able to update the target scale to {decision.replicas}"
+        decision.conditions.append((ABLE, True, ("SucceededRescale", text)))
+        size = {"spec": {"replicas": decision.replicas}}
+        actions.append(Patch(target.resource, key_of(target.obj), size, "scale"))
+        text = f"New size: {decision.replicas}; reason: {decision.reason}"
+        actions.append(RecordAction(autoscaler, "SuccessfulRescale", text))
+    return Plan(actions + _status(autoscaler, target, decision, now), decision.requeue_at), history
+
+
+def _decide(autoscaler: Json, target: ScaleTarget, current: int) -> _Decision:
+    lowest, highest = int(autoscaler["spec"].get("minReplicas") or 1), int(autoscaler["spec"]["maxReplicas"])
+    if current == 0:
+        decision = _Decision(0)
+        decision.conditions = [(ABLE, True, _GOT_SCALE), (ACTIVE, False, _DISABLED)]
+        return decision
+    if current > highest:
+        return _Decision(highest, "Current number of replicas above Spec.MaxReplicas")
+    if current < lowest:
+        return _Decision(lowest, "Current number of replicas below Spec.MinReplicas")
+    return _by_metrics(autoscaler, target, current)
+
+
+def _by_metrics(autoscaler: Json, target: ScaleTarget, current: int) -> _Decision:
+    """Return the largest recommendation; a failed metric prevents that the target is scaled down."""
+    found: list[Recommendation] = []
+    errors: list[MetricError] = []
+    for metric in autoscaler["spec"].get("metrics") or ():
+        try:
+            found.append(recommend(metric, autoscaler, current, target.pods))
+        except MetricError as error:
+            errors.append(error)
+    decision = _Decision(current, metrics=[each.current for each in found])
+    largest = max(found, key=lambda each: each.replicas, default=None)
+    if largest is None or (errors and largest.replicas < current):
+        text = f"the HPA was unable to compute the replica count: {errors[0]}"
+        decision.conditions = [(ABLE, True, _GOT_SCALE), (ACTIVE, False, (errors[0].reason, text))]
+        return decision
+    above = largest.replicas > current
+    decision.reason = f"{largest.metric} above target" if above else "All metrics below target"
+    decision.recommended = largest.replicas
+    text = f"the HPA was able to successfully calculate a replica count from {largest.metric}"
+    decision.conditions = [(ABLE, True, _READY), (ACTIVE, True, ("ValidMetricFound", text))]
+    return decision
+
+
+def _stabilize(
+    autoscaler: Json, decision: _Decision, current: int, now: float, history: History
+) -> tuple[int, History]:
+    """Return replicas between the lowest recent recommendation for growth and the highest one for shrinking."""
+    wanted = decision.recommended or 0
+    up, down = _window(autoscaler, "scaleUp", 0), _window(autoscaler, "scaleDown", DOWN_SECONDS)
+    recent_up = [(at, count) for at, count in history if now - at < up]
+    recent_down = [(at, count) for at, count in history if now - at < down]
+    least = min((count for _, count in recent_up), default=wanted)
+    most = max((count for _, count in recent_down), default=wanted)
+    replicas = min(max(current, min(least, wanted)), max(most, wanted))
+    if wanted < replicas:
+        decision.conditions.append((ABLE, True, _STABILIZED))
+        decision.requeue_at = min((at + down for at, count in recent_down if count > wanted), default=math.inf)
+    elif wanted > replicas:
+        decision.requeue_at = min((at + up for at, count in recent_up if count < wanted), default=math.inf)
+    history = (*max(recent_up, recent_down, key=len), (now, wanted))
+    disabled = dig(autoscaler, "spec", "behavior", "scaleUp" if replicas > current else "scaleDown", "selectPolicy")
+    return current if disabled == "Disabled" else replicas, history
+
+
+def _window(autoscaler: Json, direction: str, default: int) -> int:
+    found = dig(autoscaler, "spec", "behavior", direction, "stabilizationWindowSeconds")
+    return default if found is None else int(found)
+
+
+def _limit(autoscaler: Json, decision: _Decision) -> None:
+    lowest, highest = int(autoscaler["spec"].get("minReplicas") or 1), int(autoscaler["spec"]["maxReplicas"])
+    if decision.replicas > highest:
+        decision.replicas = highest
+        decision.conditions.append((LIMITED, True, _TOO_MANY))
+    elif decision.replicas < lowest:
+        decision.replicas = lowest
+        decision.conditions.append((LIMITED, True, _TOO_FEW))
+    else:
+        decision.conditions.append((LIMITED, False, _IN_RANGE))
+
+
+def _without_target(autoscaler: Json, now: float) -> list[Action]:
+    reference = autoscaler["spec"]["scaleTargetRef"]
+    text = (
+        f"the HPA controller was unable to get the target's current scale: no {reference['kind']} {reference['name']}"
+    )
+    conditions = _merged(autoscaler, [(ABLE, False, ("FailedGetScale", text))], now)
+    desired = {"desiredReplicas": status_number(autoscaler, "desiredReplicas"), "conditions": conditions}
+    return _new_events(autoscaler, conditions) + status_patch(AUTOSCALERS, autoscaler, desired)
+
+
+def _status(autoscaler: Json, target: ScaleTarget, decision: _Decision, now: float) -> list[Action]:
+    conditions = _merged(autoscaler, decision.conditions, now)
+    desired = {
+        "observedGeneration": autoscaler["metadata"].get("generation"),
+        "currentReplicas": status_number(target.obj, "replicas"),
+        "desiredReplicas": decision.replicas,
+        "conditions": conditions,
+    }
+    if decision.metrics is not None:
+        desired["currentMetrics"] = decision.metrics or None
+    if decision.replicas != replicas_of(target.obj):
+        desired["lastScaleTime"] = timestamp(now)
+    return _new_events(autoscaler, conditions) + status_patch(AUTOSCALERS, autoscaler, desired)
+
+
+def _merged(autoscaler: Json, conditions: list[_Condition], now: float) -> list[Json]:
+    merged = list(dig(autoscaler, "status", "conditions") or ())
+    for kind, status, (reason, message) in conditions:
+        merged = with_condition(merged, kind, status, now, reason=reason, message=message)
+    return sorted(merged, key=lambda each: str(each["type"]))
+
+
+def _new_events(autoscaler: Json, conditions: list[Json]) -> list[Action]:
+    """Return an Event for each failure that the status does not show yet."""
+    return [
+        RecordAction(autoscaler, each["reason"], each["message"], "Warning")
+        for each in conditions
+        if each["type"] in (ABLE, ACTIVE)
+        and each["status"] == "False"
+        and each.get("message") != condition(autoscaler, each["type"]).get("message")
+    ]
