@@ -17,6 +17,8 @@ from pyscheduler.shell.gc_tuning import defer_first_collection
 
 HELP: Final = {
     "up": "Start a cluster in this process: API server, hollow nodes, controllers and the scheduler.",
+    "nodes": "Add, remove, fail, recover and drain nodes of a running cluster.",
+    "snapshot": "Write all objects of a cluster to FILE, for `up --restore` and `up --load`.",
     "run": "Run the scheduler against a Kubernetes API server.",
     "tasks": "Run a platform's jobs as pods, one pod each: submit, list, kill, watch.",
     "groups": "Show pod groups: members, state, and why a group waits. A NAME shows its pods and nodes.",

@@ -362,14 +362,13 @@ def configz(config: LoadedConfig) -> Mapping[str, Any]:
 @asynccontextmanager
 async def serve_in_thread(
     options: EndpointOptions, pages: Mapping[str, Page | AsyncPage], calls: Connection, clock: Clock
-) -> AsyncIterator[None]:
+) -> AsyncIterator[int]:
     """Serve pages over HTTPS from a separate thread, so that they respond while the caller's loop is blocked.
 
-    ServerProblem, ConnectionProblem.
+    Yield the port. ServerProblem, ConnectionProblem.
     """
     async with LoopThread("endpoints") as thread:
-        await thread.run(partial(serve, options, pages, calls, clock, thread.resources))
-        yield
+        yield await thread.run(partial(serve, options, pages, calls, clock, thread.resources))
 
 
 async def serve(
@@ -378,8 +377,8 @@ async def serve(
     calls: Connection,
     clock: Clock,
     stack: AsyncExitStack,
-) -> None:
-    """Serve pages over HTTPS on the running loop until the stack is closed. ServerProblem, ConnectionProblem."""
+) -> int:
+    """Serve pages over HTTPS until the stack is closed; return the port. ServerProblem, ConnectionProblem."""
     from pyscheduler.shell.serving.http import HttpServer
     from pyscheduler.shell.serving.tls import Tls, TlsOptions
 
@@ -421,6 +420,7 @@ async def serve(
     server = HttpServer(pages, authorize, options.bind_address, options.secure_port, tls.context)
     await server.start()
     stack.push_async_callback(server.stop)
+    return server.port
 
 
 async def _review_connection(

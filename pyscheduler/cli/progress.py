@@ -12,7 +12,7 @@ from pyscheduler.api.resources import CPU, amounts
 from pyscheduler.embedded import Api
 from pyscheduler.embedded.objects import Json
 
-_FINAL = ("Succeeded", "Failed")
+FINAL = ("Succeeded", "Failed")
 _WORKLOADS = (("deployments", "apps"), ("replicasets", "apps"), ("jobs", "batch"))
 
 
@@ -40,13 +40,13 @@ class WorkloadProgress:
 
 def current_progress(api: Api) -> WorkloadProgress:
     """Return the progress of all workloads."""
-    pods = _objects(api, "pods")
-    unbound = tuple(p for p in pods if not p["spec"].get("nodeName") and p["status"].get("phase") not in _FINAL)
-    phases = Counter(_state(p) for p in pods)
+    pods = listed(api, "pods")
+    unbound = tuple(p for p in pods if not p["spec"].get("nodeName") and p["status"].get("phase") not in FINAL)
+    phases = Counter(pod_state(p) for p in pods)
     unfinished = tuple(
         f"{plural.removesuffix('s')}/{obj['metadata']['name']}"
         for plural, group in _WORKLOADS
-        for obj in _objects(api, plural, group)
+        for obj in listed(api, plural, group)
         if not _has_its_pods(plural, obj)
     )
     return WorkloadProgress(phases, unbound, unfinished)
@@ -55,10 +55,10 @@ def current_progress(api: Api) -> WorkloadProgress:
 def node_table(api: Api) -> Table:
     """Return a table with the CPU usage and the pods of each node."""
     pods: dict[str, list[Json]] = defaultdict(list)
-    for pod in _objects(api, "pods"):
+    for pod in listed(api, "pods"):
         pods[pod["spec"].get("nodeName", "")].append(pod)
     table = Table("node", "cpu", "pods", title="What runs where", title_justify="left", show_lines=True)
-    for node in _objects(api, "nodes"):
+    for node in listed(api, "nodes"):
         name = node["metadata"]["name"]
         on_node = pods.pop(name, [])
         table.add_row(name, _cpu(node, on_node), "\n".join(_pod_line(p) for p in on_node) or "-")
@@ -80,11 +80,13 @@ def _not_tried(pod: Json) -> str:
     return f"no scheduler has tried it; its spec.schedulerName is {pod['spec'].get('schedulerName')!r}"
 
 
-def _objects(api: Api, plural: str, group: str = "") -> list[Json]:
+def listed(api: Api, plural: str, group: str = "") -> list[Json]:
+    """Return all objects of a kind."""
     return [version.object for version in api.list(api.resource(plural, group)).items]
 
 
-def _state(pod: Json) -> str:
+def pod_state(pod: Json) -> str:
+    """Return the phase of a pod, Starting if it has a node and does not run yet."""
     phase = str(pod["status"].get("phase", "Pending"))
     return "Starting" if phase == "Pending" and pod["spec"].get("nodeName") else phase
 
@@ -100,7 +102,7 @@ def _has_its_pods(plural: str, obj: Json) -> bool:
 
 
 def _cpu(node: Json, pods: list[Json]) -> str:
-    running = [p for p in pods if p["status"].get("phase") not in _FINAL]
+    running = [p for p in pods if p["status"].get("phase") not in FINAL]
     used = sum(_requested(p) for p in running)
     total = amounts(node["status"].get("allocatable")).get(CPU, 0)
     return f"{used / 1000:g} of {total / 1000:g}"
@@ -116,4 +118,4 @@ def _requested(pod: Json) -> int:
 
 
 def _pod_line(pod: Json) -> str:
-    return f"{pod['metadata']['name']}  {_state(pod)}"
+    return f"{pod['metadata']['name']}  {pod_state(pod)}"

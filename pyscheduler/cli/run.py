@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -142,7 +142,7 @@ async def _run(
             config, connections, clock, metrics, leadership, max_unschedulable_seconds, on_kinds_changed
         )
         if serving.secure_port:
-            checks = _checks(scheduler, {"main-loop": heartbeat.check}, healthz)
+            checks = health_checks(scheduler, {"main-loop": heartbeat.check}, healthz)
             pages = endpoints.pages(checks, scheduler, clock, process_flags.flags)
             await stack.enter_async_context(endpoints.serve_in_thread(serving, pages, connection, clock))
         endpoints.dump_on_signal(scheduler, clock)
@@ -151,14 +151,16 @@ async def _run(
         profiles = ", ".join(scheduler.names)
         log.info("Scheduling", profiles=profiles, server=connection.server, kernels=kernels.FORM, batch=batch)
         try:
-            await until_signalled(scheduler)
+            await until_signalled(scheduler.run())
         except LeaseLost as lost:
             log.error("Leaderelection lost", lost)
             return 1
     return 0
 
 
-def _checks(scheduler: Scheduler, live: Mapping[str, Check], healthz: Mapping[str, Check]) -> Checks:
+def health_checks(scheduler: Scheduler, live: Mapping[str, Check], healthz: Mapping[str, Check]) -> Checks:
+    """Return the checks of /livez, /healthz and /readyz."""
+
     def informers() -> str | None:
         missing = scheduler.unsynced
         return f"not listed yet: {missing}" if missing else None
@@ -174,9 +176,9 @@ def _checks(scheduler: Scheduler, live: Mapping[str, Check], healthz: Mapping[st
     return Checks(live, healthz, ready)
 
 
-async def until_signalled(scheduler: Scheduler) -> None:
-    """Run until SIGINT or SIGTERM, then stop gracefully. Exceptions of the scheduler are raised."""
-    work = asyncio.create_task(scheduler.run())
+async def until_signalled(main: Coroutine[Any, Any, None]) -> None:
+    """Run until the coroutine ends, or cancel it gracefully on SIGINT or SIGTERM. Its exceptions are raised."""
+    work = asyncio.create_task(main)
 
     def stop() -> None:
         log.info("Stopping")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import sys
 from collections.abc import Sequence
@@ -12,30 +13,37 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import Any, Final
 
 import click
+import msgspec
 import yaml
+from click.core import ParameterSource
 from rich.console import Console
 
 from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.cli import options
+from pyscheduler.cli.cluster_dump import read_dumps
+from pyscheduler.cli.cluster_file import read_cluster_file
 from pyscheduler.cli.manifest_files import Manifest, apply, read_manifests
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table, pending_reason
 from pyscheduler.cli.run import until_signalled
 from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.cli.up_scheduler import InProcessScheduler, SchedulerCommand, StartedScheduler, no_scheduler
+from pyscheduler.cli.up_watch import watch_cluster
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.gates import FeatureGates
 from pyscheduler.config.load import load, loads
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.data import EXAMPLES
+from pyscheduler.embedded import Api
 from pyscheduler.embedded.cluster import EmbeddedCluster
-from pyscheduler.embedded.hollow import node_templates
-from pyscheduler.kube.connection import ConnectionOptions, connect
+from pyscheduler.embedded.hollow.pools import POOLS_CONFIG_MAP, NodePool, pools_config_map
+from pyscheduler.embedded.snapshot import RestoreError, RestoreSummary, restore_objects, snapshot
+from pyscheduler.private_file import write_private
 from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.metrics import Metrics
-from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.shell.watchdog import Watchdog
 
 _PROFILE = """
@@ -47,10 +55,11 @@ _HEAD = (
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nleaderElection: {leaderElect: false}"
 )
 _POLL_SECONDS = 0.1
-_CLUSTER, _WORKLOADS = "Cluster", "Workloads"
+_CLUSTER, _STATE, _SCHEDULER, _WORKLOADS = "Cluster", "State", "Scheduler", "Workloads"
 _ZONES = ("zone-1", "zone-2", "zone-3")
 """Zones of the hollow nodes in turn, so that manifests that spread over zones can be tried."""
 _NAMES = ("pyscheduler", "default-scheduler")
+_SIZE_FLAGS: Final = {"nodes": "--nodes", "node_cpu": "--node-cpu", "node_memory": "--node-memory"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +69,32 @@ class UpOptions:
     nodes: int
     node_cpu: str
     node_memory: str
+    cluster: Path | None
     port: int
-    apply: tuple[Path, ...]
-    config: Path | None
-    manifests: list[Manifest]
     kubeconfig_out: Path | None
+    seed: int | None
+    load: tuple[Path, ...]
+    restore: Path | None
+    snapshot: Path | None
+    config: Path | None
+    no_scheduler: bool
+    scheduler_command: str | None
+    secure_port: int
+    apply: tuple[Path, ...]
+    watch: bool
     once: bool
     timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """Validated contents of the files and values of the options."""
+
+    manifests: list[Manifest]
+    pools: list[NodePool]
+    api: Api
+    restored: RestoreSummary
+    scheduler: InProcessScheduler | SchedulerCommand | None
 
 
 @click.command(cls=SectionedCommand)
@@ -74,27 +102,11 @@ class UpOptions:
 @option("--node-cpu", section=_CLUSTER, default="4", metavar="Q", help="CPU of each node.")
 @option("--node-memory", section=_CLUSTER, default="32Gi", metavar="Q", help="Memory of each node.")
 @option(
-    "--apply",
-    "paths",
-    section=_WORKLOADS,
-    type=options.FILE,
-    multiple=True,
-    metavar="FILE",
-    help="Create the objects of a manifest file or folder. May be repeated.",
-)
-@option(
-    "--config",
-    section=options.CONFIGURATION,
-    type=options.FILE,
-    metavar="FILE",
-    help="KubeSchedulerConfiguration file (default: the default profile with QoSSort and Gang).",
-)
-@option(
-    "--kubeconfig-out",
+    "--cluster",
     section=_CLUSTER,
-    type=options.WRITABLE,
+    type=options.FILE,
     metavar="FILE",
-    help="Write a kubeconfig for kubectl to FILE.",
+    help="Node pools with zones, labels, taints and devices, instead of the options above.",
 )
 @option(
     "--port",
@@ -104,6 +116,63 @@ class UpOptions:
     metavar="P",
     help="Port of the API server; 0 uses a free one.",
 )
+@option(
+    "--kubeconfig-out",
+    section=_CLUSTER,
+    type=options.WRITABLE,
+    metavar="FILE",
+    help="Write a kubeconfig for kubectl to FILE.",
+)
+@option(
+    "--seed",
+    section=_CLUSTER,
+    type=click.IntRange(0, 2**63 - 1),
+    metavar="N",
+    help="Seed of generated names, UIDs and the scheduler's tie-breaking.",
+)
+@option(
+    "--load",
+    section=_STATE,
+    type=options.FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Load a dump of another cluster: `kubectl get -o yaml` or a `cluster-info dump` folder. May be repeated.",
+)
+@option("--restore", section=_STATE, type=options.FILE, metavar="FILE", help="Continue from a snapshot.")
+@option(
+    "--snapshot", section=_STATE, type=options.WRITABLE, metavar="FILE", help="Write all objects to FILE at the end."
+)
+@option(
+    "--config",
+    section=_SCHEDULER,
+    type=options.FILE,
+    metavar="FILE",
+    help="KubeSchedulerConfiguration file (default: the default profile with QoSSort and Gang).",
+)
+@option("--no-scheduler", section=_SCHEDULER, is_flag=True, help="Start no scheduler: start one of your own.")
+@option(
+    "--scheduler-command",
+    section=_SCHEDULER,
+    metavar="CMD",
+    help="Run another scheduler: KUBECONFIG is set, and {kubeconfig} in CMD replaced by its path.",
+)
+@option(
+    "--secure-port",
+    section=_SCHEDULER,
+    type=options.PORT,
+    default=0,
+    metavar="P",
+    help="Port of the scheduler's metrics and debug endpoints; 0 uses a free one.",
+)
+@option(
+    "--apply",
+    section=_WORKLOADS,
+    type=options.FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Create the objects of a manifest file or folder. May be repeated.",
+)
+@option("--watch", section=_WORKLOADS, is_flag=True, help="Show nodes and pods as they change, until Ctrl-C.")
 @option("--once", section=_WORKLOADS, is_flag=True, help="Exit when every pod is bound or final.")
 @option(
     "--timeout",
@@ -116,41 +185,100 @@ class UpOptions:
 @options.feature_gates
 @options.verbosity
 @options.logging_format
-def up(
-    nodes: int,
-    node_cpu: str,
-    node_memory: str,
-    paths: tuple[Path, ...],
-    config: Path | None,
-    kubeconfig_out: Path | None,
-    port: int,
-    once: bool,
-    timeout: float,
-    feature_gates: tuple[str, ...],
-    verbosity: int,
-    logging_format: str,
-) -> None:
+def up(feature_gates: tuple[str, ...], verbosity: int, logging_format: str, **values: Any) -> None:
     """Start a cluster in this process: API server, hollow nodes, controllers and the scheduler.
 
     It schedules pods with the schedulerName `pyscheduler` or `default-scheduler`. Hollow nodes run no containers.
 
     \b
     Start a cluster, and use it from another terminal:
-      pyscheduler up --nodes 5 --kubeconfig-out kubeconfig
+      pyscheduler up --nodes 5 --kubeconfig-out kubeconfig --watch
       kubectl --kubeconfig kubeconfig apply -f deployment.yaml
+      pyscheduler nodes add --count 2 --kubeconfig kubeconfig
 
     \b
     Place the pods of manifests, show where they are, and exit:
       pyscheduler up --apply manifests/examples --once
+
+    \b
+    Node pools with zones, GPUs and taints; the file has an example of every field:
+      pyscheduler up --cluster config/clusters/gpu.yaml
+
+    \b
+    Load the nodes and pods of a real cluster, and save the state at the end:
+      kubectl get nodes,pods,priorityclasses,pdb -A -o yaml > dump.yaml
+      pyscheduler up --load dump.yaml --snapshot state.json
+      pyscheduler up --restore state.json
+
+    \b
+    Try another scheduler:
+      pyscheduler up --scheduler-command "kube-scheduler --kubeconfig {kubeconfig} --leader-elect=false"
     """
-    _check_quantity("--node-cpu", node_cpu)
-    _check_quantity("--node-memory", node_memory)
+    flags = UpOptions(**values)
+    _check_quantity("--node-cpu", flags.node_cpu)
+    _check_quantity("--node-memory", flags.node_memory)
+    context = click.get_current_context()
+    given = {name for name in values if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    given |= {"feature_gates"} if feature_gates else set()
+    _check_combinations(given)
     options.logging(logging_format, verbosity, quiet=not verbosity)  # log lines would disturb the table
-    manifests = read_manifests(paths)
-    flags = UpOptions(nodes, node_cpu, node_memory, port, paths, config, manifests, kubeconfig_out, once, timeout)
-    on = options.gates(feature_gates)
-    configuration = load(config, on) if config else _default_config(on)
-    sys.exit(options.run_async(_up(flags, configuration)))
+    gates = options.gates(feature_gates)
+    inputs = _read_inputs(flags, given, gates, context)
+    sys.exit(options.run_async(_up(flags, inputs)))
+
+
+def _check_combinations(given: set[str]) -> None:
+    """Raise UsageError for options that contradict each other."""
+    size, own = list(_SIZE_FLAGS), ["config", "feature_gates", "secure_port"]
+    pairs = [
+        *(("cluster", name) for name in size),
+        ("load", "restore"),
+        ("no_scheduler", "scheduler_command"),
+        *((other, name) for other in ("no_scheduler", "scheduler_command") for name in own),
+    ]
+    for first, second in pairs:
+        if {first, second} <= given:
+            both = " and ".join(f"--{name.replace('_', '-')}" for name in (first, second))
+            raise click.UsageError(f"{both} cannot be used together")
+
+
+def _read_inputs(flags: UpOptions, given: set[str], gates: FeatureGates, context: click.Context) -> _Inputs:
+    """Read all files and store the loaded objects. CommandProblem, ConfigError."""
+    scheduler = _scheduler(flags, gates, context)
+    manifests = read_manifests(flags.apply)
+    pools = [] if flags.cluster is None else read_cluster_file(flags.cluster)
+    api, restored = _new_api(flags.seed), RestoreSummary()
+    files = flags.load or ((flags.restore,) if flags.restore else ())
+    if files:
+        apply(api, _builtin())
+        with Console(stderr=True).status(f"Loading {', '.join(map(str, files))}"):
+            try:
+                restored = restore_objects(api, read_dumps(files))
+            except RestoreError as problem:
+                raise CommandProblem(str(problem)) from None
+    if flags.cluster is None and (not restored.stored["Node"] or given & _SIZE_FLAGS.keys()):
+        amounts = {"cpu": flags.node_cpu, "memory": flags.node_memory, "pods": "110"}
+        pools = [NodePool("node", flags.nodes, amounts, zones=_ZONES)]
+    return _Inputs(manifests, pools, api, restored, scheduler)
+
+
+def _scheduler(
+    flags: UpOptions, gates: FeatureGates, context: click.Context
+) -> InProcessScheduler | SchedulerCommand | None:
+    if flags.no_scheduler:
+        return None
+    if flags.scheduler_command is not None:
+        return SchedulerCommand(flags.scheduler_command)
+    config = load(flags.config, gates) if flags.config else _default_config(gates)
+    if flags.seed is not None:
+        config = msgspec.structs.replace(config, python=msgspec.structs.replace(config.python, seed=flags.seed))
+    from pyscheduler.controllers.operator import PodGroupOperator  # imports kopf, which other schedulers need not
+
+    return InProcessScheduler(config, flags.secure_port, partial(options.all_flags, context), PodGroupOperator)
+
+
+def _new_api(seed: int | None) -> Api:
+    return Api() if seed is None else Api(rng=random.Random(seed))
 
 
 def _check_quantity(option: str, text: str) -> None:
@@ -168,31 +296,58 @@ def _default_config(gates: FeatureGates) -> LoadedConfig:
     return loads(f"{_HEAD}\nprofiles:" + "".join(_PROFILE.format(name=name) for name in _NAMES), gates=gates)
 
 
-async def _up(flags: UpOptions, config: LoadedConfig) -> int:
+async def _up(flags: UpOptions, inputs: _Inputs) -> int:
     console, clock, metrics = Console(), SystemClock(), Metrics()
     async with AsyncExitStack() as stack:
-        stack.enter_context(Watchdog(await stack.enter_async_context(Heartbeat(clock)), metrics))
-        cluster = await stack.enter_async_context(
-            EmbeddedCluster(
-                node_templates(flags.nodes, cpu=flags.node_cpu, memory=flags.node_memory, zones=_ZONES), port=flags.port
-            )
-        )
-        apply(cluster.server.api, _builtin())
-        apply(cluster.server.api, flags.manifests)
-        scheduler = Scheduler(config, await _connections(stack, cluster), clock, metrics)
-        await stack.enter_async_context(PodGroupOperator(cluster.kubeconfig, volcano_schedulers=scheduler.names))
-        console.print(_greeting(flags, cluster.url, scheduler.names), soft_wrap=True, highlight=False)
+        heartbeat = await stack.enter_async_context(Heartbeat(clock))
+        stack.enter_context(Watchdog(heartbeat, metrics))
+        templates = [template for pool in inputs.pools for template in pool.templates()]
+        if not inputs.restored.stored:
+            apply(inputs.api, _builtin())
+        apply(inputs.api, inputs.manifests)
+        cluster = await stack.enter_async_context(EmbeddedCluster(templates, port=flags.port, api=inputs.api))
+        if flags.snapshot is not None:
+            stack.callback(_write_snapshot, inputs.api, flags.snapshot)
+        _store_pools(inputs.api, inputs.pools)
+        scheduler = await _start_scheduler(stack, cluster, inputs.scheduler, (clock, metrics, heartbeat))
+        _print_greeting(console, cluster, scheduler, inputs.restored)
         kubeconfig = _kubeconfig(cluster, flags.kubeconfig_out)
-        working = asyncio.create_task(until_signalled(scheduler))
+        working = asyncio.create_task(until_signalled(scheduler.main))
         try:
-            return await _watch(console, cluster, working, flags, kubeconfig)
+            return await _show(console, cluster, working, flags, kubeconfig)
         finally:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
 
 
-def _greeting(flags: UpOptions, url: str, names: Sequence[str]) -> str:
-    return f"A cluster of {flags.nodes} hollow nodes at {url}, with a scheduler for {' and '.join(names)}"
+async def _start_scheduler(
+    stack: AsyncExitStack,
+    cluster: EmbeddedCluster,
+    scheduler: InProcessScheduler | SchedulerCommand | None,
+    shared: tuple[SystemClock, Metrics, Heartbeat],
+) -> StartedScheduler:
+    if scheduler is None:
+        return no_scheduler()
+    if isinstance(scheduler, SchedulerCommand):
+        return await scheduler.start(stack, cluster.kubeconfig)
+    return await scheduler.start(stack, cluster, *shared)
+
+
+def _print_greeting(
+    console: Console, cluster: EmbeddedCluster, scheduler: StartedScheduler, restored: RestoreSummary
+) -> None:
+    show = partial(console.print, soft_wrap=True, highlight=False, markup=False)
+    nodes = len(cluster.server.api.list(cluster.server.api.resource("nodes")).items)
+    show(f"A cluster of {nodes} hollow nodes at {cluster.url}, {scheduler.description}")
+    if scheduler.endpoints:
+        show(f"Its metrics and debug endpoints (curl -k): {scheduler.endpoints}/metrics, /debug/queue, /debug/cache")
+    if restored.stored:
+        counts = ", ".join(f"{kind} {count}" for kind, count in restored.stored.most_common())
+        show(f"Loaded {restored.stored.total()} objects: {counts}")
+    if restored.without_owner:
+        show(f"Removed the owners of {restored.without_owner} objects, because they are not in the files")
+    for kind, count in restored.not_served.items():
+        show(f"Left out {count} of {kind}: the kind is not served, and its definition is not in the files")
 
 
 def _builtin() -> list[Manifest]:
@@ -203,12 +358,21 @@ def _builtin() -> list[Manifest]:
     return [Manifest(f.name, yaml.safe_load(f.read_text(encoding="utf-8"))) for f in files]
 
 
-async def _connections(stack: AsyncExitStack, cluster: EmbeddedCluster) -> Connections:
-    connection = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
-    stack.push_async_callback(connection.close)
-    connections = Connections.to_server_of(connection)
-    stack.push_async_callback(connections.close)
-    return connections
+def _store_pools(api: Api, pools: Sequence[NodePool]) -> None:
+    """Add the pools to the ConfigMap from which `nodes add` reads them."""
+    config_map = pools_config_map(pools)
+    stored = api.state.store.get("configmaps", POOLS_CONFIG_MAP)
+    if stored is not None:
+        config_map["data"] = {**(stored.object.get("data") or {}), **config_map["data"]}
+    api.restore(api.resource("configmaps"), config_map)
+    api.run_controllers()
+
+
+def _write_snapshot(api: Api, file: Path) -> None:
+    try:
+        write_private(file, snapshot(api))
+    except OSError as error:
+        raise CommandProblem(f"--snapshot: {file}: {error.strerror or error}") from None
 
 
 def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:
@@ -223,12 +387,19 @@ def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:
     return out
 
 
-async def _watch(
+async def _show(
     console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], flags: UpOptions, kubeconfig: Path
 ) -> int:
     """Show progress until all pods are placed (without --once: until a signal); return the exit code."""
     show = partial(console.print, soft_wrap=True, highlight=False)
+    if flags.watch and not flags.once:
+        show(f"Use it from another terminal; Ctrl-C ends it:\n  {_kubectl(kubeconfig)}")
+        await watch_cluster(console, cluster.server.api, working.done, SystemClock())
+        await working
+        return 0
     progress = await _until_placed(console, cluster, working, flags)
+    if working.done():
+        await working  # a scheduler that has failed is the reason why pods have no node
     console.print(node_table(cluster.server.api))
     if not progress.done:
         for pod in progress.unbound:
@@ -247,9 +418,16 @@ def _command_without_once(flags: UpOptions) -> str:
     """Return the command line that starts the same cluster without --once."""
     program = os.path.relpath(sys.argv[0]) if os.path.isabs(sys.argv[0]) else sys.argv[0]
     size = f"--nodes {flags.nodes} --node-cpu {flags.node_cpu} --node-memory {flags.node_memory}"
+    if flags.cluster is not None:
+        size = f"--cluster {flags.cluster}"
+    elif flags.load or flags.restore:
+        size = ""
     applied = "".join(f" --apply {path}" for path in flags.apply)
-    config = f" --config {flags.config}" if flags.config else ""
-    return f"{program} up {size}{applied}{config} --kubeconfig-out kubeconfig"
+    loaded = "".join(f" --load {path}" for path in flags.load)
+    files = {"restore": flags.restore, "config": flags.config}
+    others = "".join(f" --{name} {path}" for name, path in files.items() if path)
+    words = f"{program} up {size}{loaded}{applied}{others} --kubeconfig-out kubeconfig".split()
+    return " ".join(words)
 
 
 def _kubectl(kubeconfig: str | Path) -> str:
@@ -261,6 +439,13 @@ async def _until_placed(
 ) -> WorkloadProgress:
     clock = SystemClock()
     deadline = clock.now() + flags.timeout
+    if flags.watch:
+
+        def is_over() -> bool:
+            return current_progress(cluster.server.api).done or working.done() or clock.now() > deadline
+
+        await watch_cluster(console, cluster.server.api, is_over, clock)
+        return current_progress(cluster.server.api)
     shown = ""
     with console.status("Starting") as status:
         while True:

@@ -20,20 +20,12 @@ from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.server_state import DeleteOptions, ServerState, WriteOptions
 from pyscheduler.embedded.status import no_such_path
 from pyscheduler.embedded.store import DEFAULT_HISTORY, Store
-from pyscheduler.embedded.verbs import create, delete, patch, pods, read, scale, update
+from pyscheduler.embedded.verbs import create, delete, patch, pods, read, restore, scale, update
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _PLAIN_WRITE = WriteOptions()
 _PLAIN_DELETE = DeleteOptions()
 _EVERYTHING = read.ListOptions()
-
-
-def _random_suffix() -> str:
-    return "".join(random.choices(_SUFFIX_LETTERS, k=5))
-
-
-def _random_uid() -> str:
-    return str(uuid.UUID(int=random.getrandbits(128), version=4))
 
 
 class Api:
@@ -42,11 +34,21 @@ class Api:
     def __init__(
         self,
         now: Callable[[], float] = time.time,
-        new_uid: Callable[[], str] = _random_uid,
-        new_suffix: Callable[[], str] = _random_suffix,
+        new_uid: Callable[[], str] | None = None,
+        new_suffix: Callable[[], str] | None = None,
         history: int = DEFAULT_HISTORY,
+        rng: random.Random | None = None,
     ) -> None:
-        self.state = ServerState(now, new_uid, new_suffix, Store(history))
+        """`rng` generates UIDs and the suffixes of generateName, unless there are functions for these."""
+        rng = rng or random.Random()
+
+        def random_uid() -> str:
+            return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+
+        def random_suffix() -> str:
+            return "".join(rng.choices(_SUFFIX_LETTERS, k=5))
+
+        self.state = ServerState(now, new_uid or random_uid, new_suffix or random_suffix, Store(history))
         self._running_controllers = False
         self._seed()
 
@@ -68,8 +70,15 @@ class Api:
     def create(self, resource: Resource, namespace: str, body: Json, options: WriteOptions = _PLAIN_WRITE) -> Version:
         """Create an object and return it. The server takes ownership of `body`. ApiError if it is invalid or exists."""
         version = create.create(self.state, resource, namespace, body, options)
-        self._run_controllers()
+        self.run_controllers()
         return version
+
+    def restore(self, resource: Resource, obj: Json) -> Version:
+        """Store a decoded object of a snapshot or dump as it is; `run_controllers` follows the last one.
+
+        The server takes ownership of `obj`. ApiError if it is invalid.
+        """
+        return restore.restore(self.state, resource, obj)
 
     def update(
         self,
@@ -80,7 +89,7 @@ class Api:
     ) -> tuple[Version, bool]:
         """Replace the object or its status at (namespace, name, subresource); return it and whether it was created."""
         result = update.update(self.state, resource, where, body, options)
-        self._run_controllers()
+        self.run_controllers()
         return result
 
     def patch(
@@ -95,7 +104,7 @@ class Api:
         Return the object and whether it was created.
         """
         result = patch.patch(self.state, resource, where, change, options)
-        self._run_controllers()
+        self.run_controllers()
         return result
 
     def delete(
@@ -103,7 +112,7 @@ class Api:
     ) -> tuple[Version, bool]:
         """Delete an object; return its remaining or last state and True if it is gone."""
         result = delete.delete(self.state, resource, namespace, name, options)
-        self._run_controllers()
+        self.run_controllers()
         remaining = self.state.store.get(resource.bucket, result[0].key)
         return (remaining, False) if remaining is not None else (result[0], True)
 
@@ -115,7 +124,7 @@ class Api:
         for version in page.items:
             if self.state.store.get(resource.bucket, version.key) is not None:
                 delete.delete(self.state, resource, *version.key, options)
-        self._run_controllers()
+        self.run_controllers()
         return page
 
     def bind(self, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
@@ -126,7 +135,7 @@ class Api:
         """Delete a pod within its disruption budget."""
         self.sync_disruption_budgets()
         pods.evict(self.state, self.resource("pods"), namespace, name, eviction)
-        self._run_controllers()
+        self.run_controllers()
 
     def scale(self, resource: Resource, namespace: str, name: str) -> Json:
         """Return the Scale subresource of a workload."""
@@ -142,7 +151,7 @@ class Api:
         """Update the status of all disruption budgets with changed pods."""
         self.state.budgets.recount((self.state.now(), self.state.timestamp()))
 
-    def _run_controllers(self) -> None:
+    def run_controllers(self) -> None:
         """Run garbage collection and namespace deletion until nothing is left to do."""
         if self._running_controllers:
             return
@@ -169,7 +178,7 @@ class Api:
     def _seed(self) -> None:
         for obj in bootstrap_objects():
             self._create_own(obj)
-        self._run_controllers()
+        self.run_controllers()
 
     def _create_own(self, obj: Json) -> None:
         """Store an object that the server itself creates; it is in no namespace or in one that exists."""

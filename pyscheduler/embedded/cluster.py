@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from pyscheduler.clock import Clock, SystemClock
+from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.embedded.uncontrolled import UncontrolledKinds
@@ -56,7 +57,8 @@ class EmbeddedCluster:
     """Async context manager; inside it, `.url` and `.kubeconfig` (a path) lead to a running cluster.
 
     `nodes` is a number of nodes of one size (`node_cpu`, `node_memory`) or a list of templates. `port` 0 takes any free
-    port; ApiServerError if the port is in use. On exit everything is stopped and removed.
+    port; ApiServerError if the port is in use. On exit everything is stopped and removed. `api` may hold objects
+    already; its nodes, and those that clients create later, become hollow nodes too.
     """
 
     def __init__(
@@ -68,12 +70,13 @@ class EmbeddedCluster:
         port: int = 0,
         settings: ClusterSettings | None = None,
         clock: Clock | None = None,
+        api: Api | None = None,
     ) -> None:
         if isinstance(nodes, int):
             nodes = node_templates(nodes, cpu=node_cpu, memory=node_memory)
         self._templates, self._clock = nodes, clock or SystemClock()
         self._settings = settings if settings is not None else ClusterSettings()
-        self.server = ApiServer(port=port)
+        self.server = ApiServer(port=port, api=api)
         self._folder = tempfile.TemporaryDirectory(prefix="pyscheduler-", ignore_cleanup_errors=True)
         self._cleanup = AsyncExitStack()
         self._cleanup.callback(self._folder.cleanup)
@@ -120,7 +123,7 @@ class EmbeddedCluster:
         self._cleanup.push_async_callback(self.server.stop)
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
-        heartbeat, settings = settings_for_size(self._settings, len(self._templates))
+        heartbeat, settings = settings_for_size(self._settings, len(self._templates) + self._stored_nodes())
         connection = await connect(self.kubeconfig, ConnectionOptions(qps=-1), self._clock)
         self._cleanup.push_async_callback(connection.close)
         nodes = HollowNodes(
@@ -129,6 +132,7 @@ class EmbeddedCluster:
             clock=self._clock,
             timings=self._settings.timings,
             heartbeat_seconds=heartbeat,
+            adopt=True,
         )
         self._components = _Components(ObjectClient(connection), nodes)
         self._cleanup.push_async_callback(nodes.stop)
@@ -139,6 +143,9 @@ class EmbeddedCluster:
         uncontrolled = UncontrolledKinds(self.server.api)
         self._cleanup.callback(uncontrolled.stop)
         uncontrolled.start()
+
+    def _stored_nodes(self) -> int:
+        return len(self.server.api.state.store.bucket("nodes").objects)
 
     async def stop(self) -> None:
         """Stop all components, the API server last, so that none of them loses its connection while it runs."""

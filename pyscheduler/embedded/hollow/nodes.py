@@ -15,12 +15,12 @@ from itertools import count
 from typing import NamedTuple, Self
 
 from pyscheduler.api import ApiError
-from pyscheduler.api.objects import NodeObject
 from pyscheduler.api.resources import amounts
 from pyscheduler.clock import Clock
 from pyscheduler.embedded.client import Informer, Tasks, WorkQueue
 from pyscheduler.embedded.hollow.kubelet import sync_pod
 from pyscheduler.embedded.hollow.node_capacity import AdmissionFailure, NodeCapacity
+from pyscheduler.embedded.hollow.node_types import HollowNode
 from pyscheduler.embedded.hollow.pod_lifecycle import (
     FAILED,
     INDEX,
@@ -34,6 +34,7 @@ from pyscheduler.embedded.hollow.status import PodPlacement
 from pyscheduler.embedded.hollow.template import (
     LEASE_NAMESPACE,
     NodeTemplate,
+    adoption_status,
     heartbeat,
     lease_object,
     lease_renewal,
@@ -59,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class _HollowNode:
+class _NodeState:
     template: NodeTemplate
     address: str
     capacity: NodeCapacity
@@ -78,6 +79,8 @@ class HollowNodes:
 
     `heartbeat_seconds` is the interval of Lease renewals, None for no renewals (where no controller monitors nodes).
     `clear_taints` removes taints that the API server adds at registration, for clusters where no controller does.
+    With `adopt` every other Node in the API becomes a hollow node too. A Node with the annotation
+    `pyscheduler.io/heartbeats: stopped` is dead until the annotation is removed.
     """
 
     def __init__(
@@ -89,20 +92,25 @@ class HollowNodes:
         timings: LifecycleTimings | None = None,
         heartbeat_seconds: float | None = 10.0,
         clear_taints: bool = False,
+        adopt: bool = False,
     ) -> None:
         self._connection, self._client, self._clock = connection, ObjectClient(connection), clock
         self._timings = timings if timings is not None else LifecycleTimings()
-        self._heartbeat, self._clear_taints = heartbeat_seconds, clear_taints
+        self._heartbeat, self._clear_taints, self._adopts = heartbeat_seconds, clear_taints, adopt
         self._addresses, self._pod_addresses = count(1), count(1)
-        self._nodes: dict[str, _HollowNode] = {}
+        self._addresses_in_use: set[str] = set()
+        self._nodes: dict[str, _NodeState] = {}
+        self._pods_on: dict[str, set[Key]] = {}
+        """Keys of the pods of each node, of nodes that are not hollow too: they may be adopted later."""
         self._pod_states: dict[str, _PodState] = {}
         self._finished: set[str] = set()
         """UIDs of pods with a final status that is written, though the informer may not have received it yet."""
         self._pods: WorkQueue[Key] = WorkQueue(clock)
         self._heartbeats: WorkQueue[str] = WorkQueue(clock)
+        self._adoptions: WorkQueue[str] = WorkQueue(clock)
         self._tasks = Tasks()
         self._pod_informer = Informer(Watched(PODS, "spec.nodeName!="), HollowPod, self._on_pod)
-        self._node_informer = Informer(Watched(NODES), NodeObject, self._on_node)
+        self._node_informer = Informer(Watched(NODES), HollowNode, self._on_node)
         self._templates = list(templates)
 
     async def __aenter__(self) -> Self:
@@ -128,8 +136,11 @@ class HollowNodes:
         await asyncio.gather(*(register(template) for template in self._templates))
         self._spread_heartbeats()
         self._tasks.spawn(self._node_informer.run(self._connection, self._clock), "hollow nodes: watch of nodes")
+        self._tasks.spawn(self._adoptions.work(self._report_adoption), "hollow nodes: adoption")
+        await self._node_informer.synced.wait()  # adopts nodes before the pods on them are handled
         self._tasks.spawn(self._pod_informer.run(self._connection, self._clock), "hollow nodes: watch of pods")
-        await asyncio.gather(self._node_informer.synced.wait(), self._pod_informer.synced.wait())
+        await self._pod_informer.synced.wait()
+        self._addresses_in_use = {pod.status.pod_ip for pod in self._pod_informer.objects.values()}
         for number in range(WORKERS):
             self._tasks.spawn(self._pods.work(self._sync_pod), f"hollow nodes: worker {number}")
         for number in range(HEARTBEAT_WORKERS):
@@ -139,6 +150,7 @@ class HollowNodes:
         """Stop at once. Nodes and pods remain in the API as they are."""
         self._pods.close()
         self._heartbeats.close()
+        self._adoptions.close()
         await self._tasks.stop()
 
     async def add(self, template: NodeTemplate) -> None:
@@ -158,13 +170,12 @@ class HollowNodes:
         self._requeue_pods_of(name)
 
     def _requeue_pods_of(self, name: str) -> None:
-        for key, pod in self._pod_informer.objects.items():
-            if pod.spec.node_name == name:
-                self._pods.add(key)
+        for key in self._pods_on.get(name, ()):
+            self._pods.add(key)
 
     async def _register(self, template: NodeTemplate) -> None:
         address = _address(64, next(self._addresses))
-        node = self._nodes[template.name] = _HollowNode(template, address, NodeCapacity(amounts(template.amounts)))
+        node = self._nodes[template.name] = _NodeState(template, address, NodeCapacity(amounts(template.amounts)))
         now = self._clock.wall()
         try:
             created = await self._client.create(NODES, node_object(template, address, now))
@@ -201,7 +212,7 @@ class HollowNodes:
         finally:
             self._heartbeats.add_at(name, now + self._heartbeat)
 
-    async def _renew_lease(self, node: _HollowNode, now: float) -> None:
+    async def _renew_lease(self, node: _NodeState, now: float) -> None:
         name = node.template.name
         try:
             await self._client.patch(LEASES, (LEASE_NAMESPACE, name), lease_renewal(now))
@@ -210,15 +221,38 @@ class HollowNodes:
                 raise
             await self._client.create(LEASES, lease_object(name, node.uid, now))
 
-    def _on_node(self, before: NodeObject | None, after: NodeObject | None) -> None:
+    def _on_node(self, before: HollowNode | None, after: HollowNode | None) -> None:
         if after is None:
             self._drop_node(before)
             return
         node = self._nodes.get(after.metadata.name)
-        if node is not None and (before is None or before.status.allocatable != after.status.allocatable):
+        if node is None:
+            if self._adopts and after.metadata.deletion_timestamp is None:
+                self._adopt(after)
+            return
+        if before is None or before.status.allocatable != after.status.allocatable:
             node.capacity.allocatable = amounts(after.status.allocatable)
+        if before is not None and before.is_failed != after.is_failed:
+            (self.kill if after.is_failed else self.revive)(after.metadata.name)
 
-    def _drop_node(self, deleted: NodeObject | None) -> None:
+    def _adopt(self, node: HollowNode) -> None:
+        name, address = node.metadata.name, node.address or _address(64, next(self._addresses))
+        capacity = NodeCapacity(amounts(node.status.allocatable))
+        self._nodes[name] = _NodeState(NodeTemplate(name), address, capacity, not node.is_failed, node.metadata.uid)
+        self._adoptions.add(name)
+        for key in list(self._pods_on.get(name, ())):
+            self._on_pod(None, self._pod_informer.objects[key])
+
+    async def _report_adoption(self, name: str) -> None:
+        """Write the status of an adopted node: its runtime, and its address if it has none."""
+        node, known = self._nodes.get(name), self._node_informer.objects.get(("", name))
+        if node is None or known is None:
+            return
+        status = adoption_status(name, node.address, has_address=bool(known.address))
+        await self._client.patch_status(NODES, ("", name), status, node.uid)
+        self._heartbeats.add(name)
+
+    def _drop_node(self, deleted: HollowNode | None) -> None:
         node = self._nodes.get(deleted.metadata.name) if deleted is not None else None
         # A node of that name may have been added again since: it has another uid, or none yet.
         if deleted is not None and node is not None and node.uid == deleted.metadata.uid:
@@ -229,6 +263,7 @@ class HollowNodes:
             self._forget(before)
         if after is None:
             return
+        self._pods_on.setdefault(after.spec.node_name, set()).add((after.metadata.namespace, after.metadata.name))
         node = self._nodes.get(after.spec.node_name)
         if node is None:
             return
@@ -242,7 +277,12 @@ class HollowNodes:
     def _forget(self, pod: HollowPod) -> None:
         self._pod_states.pop(pod.metadata.uid, None)
         self._finished.discard(pod.metadata.uid)
-        self._pods.forget((pod.metadata.namespace, pod.metadata.name))
+        key = (pod.metadata.namespace, pod.metadata.name)
+        self._pods.forget(key)
+        keys = self._pods_on.get(pod.spec.node_name, set())
+        keys.discard(key)
+        if not keys:
+            self._pods_on.pop(pod.spec.node_name, None)
         node = self._nodes.get(pod.spec.node_name)
         if node is not None:
             node.capacity.release(pod.metadata.uid)
@@ -272,18 +312,24 @@ class HollowNodes:
         if decision.requeue_at < math.inf:
             self._pods.add_at(key, decision.requeue_at)
 
-    def _place(self, pod: HollowPod, node: _HollowNode) -> _PodState:
+    def _place(self, pod: HollowPod, node: _NodeState) -> _PodState:
         for problem in invalid_annotations(pod):
             pod_name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             _log.warning("pod %s: ignoring invalid annotation: %s", pod_name, problem)
         started = seconds(pod.status.start_time)
-        address = pod.status.pod_ip or _address(128, next(self._pod_addresses))
+        address = pod.status.pod_ip or self._free_address()
         if pod.spec.host_network:
             address = node.address
         earlier = self._earlier_attempts(pod) if depends_on_attempts(pod) else 0
         place = PodPlacement(started if started is not None else self._clock.wall(), address, node.address, earlier)
         failure = None if pod.final else node.capacity.admit(pod.metadata.uid, pod.node_requests)
         return _PodState(place, failure)
+
+    def _free_address(self) -> str:
+        """Return a new address of a pod; those of pods that were there before are in use."""
+        while (address := _address(128, next(self._pod_addresses))) in self._addresses_in_use:
+            pass
+        return address
 
     def _earlier_attempts(self, pod: HollowPod) -> int:
         """Return the number of failed pods of the same owner and index that still exist."""
@@ -301,7 +347,7 @@ def _address(base: int, number: int) -> str:
     return f"10.{base + (number >> 16)}.{(number >> 8) & 255}.{number & 255}"
 
 
-def _is_ready(node: NodeObject | None) -> bool:
+def _is_ready(node: HollowNode | None) -> bool:
     if node is None:
         return True
     return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ())

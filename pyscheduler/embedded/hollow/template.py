@@ -10,6 +10,8 @@ from pyscheduler.embedded.objects import Json, micro_timestamp, timestamp
 
 KUBELET_VERSION = "v1.37.2"
 EPHEMERAL_STORAGE = "100Gi"
+RUNTIME = "hollow://1.0"
+"""Container runtime of hollow nodes, by which they are recognized."""
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 
@@ -58,7 +60,7 @@ def node_templates(
 
 
 def node_object(template: NodeTemplate, address: str, now: float) -> Json:
-    """Return the Node as the kubelet first registers it."""
+    """Return the Node as the kubelet first registers it. `address` "" is assigned when the node is adopted."""
     labels = {
         "kubernetes.io/hostname": template.name,
         "kubernetes.io/os": "linux",
@@ -83,16 +85,13 @@ def node_status(template: NodeTemplate, address: str, now: float) -> Json:
         "capacity": template.amounts,
         "allocatable": template.amounts,
         "conditions": heartbeat(now, changed=True),
-        "addresses": [
-            {"type": "InternalIP", "address": address},
-            {"type": "Hostname", "address": template.name},
-        ],
+        "addresses": _addresses(template.name, address),
         "nodeInfo": {
             "architecture": "amd64",
             "operatingSystem": "linux",
             "osImage": "Hollow node (no containers)",
             "kernelVersion": "6.1.0-hollow",
-            "containerRuntimeVersion": "hollow://1.0",
+            "containerRuntimeVersion": RUNTIME,
             "kubeletVersion": KUBELET_VERSION,
             "kubeProxyVersion": "",
             "machineID": template.name,
@@ -100,6 +99,17 @@ def node_status(template: NodeTemplate, address: str, now: float) -> Json:
             "bootID": template.name,
         },
     }
+
+
+def adoption_status(name: str, address: str, *, has_address: bool) -> Json:
+    """Return the status patch that makes a Node of another origin a hollow one."""
+    status: Json = {"nodeInfo": {"containerRuntimeVersion": RUNTIME}}
+    return status if has_address else status | {"addresses": _addresses(name, address)}
+
+
+def _addresses(name: str, address: str) -> list[Json]:
+    internal = [{"type": "InternalIP", "address": address}] if address else []
+    return [*internal, {"type": "Hostname", "address": name}]
 
 
 def heartbeat(now: float, *, changed: bool) -> list[Json]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from pyscheduler.cli.run import _checks
+from pyscheduler.cli.run import health_checks
 from pyscheduler.config.load import from_value
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.deadlines import Deadlines
@@ -120,9 +120,9 @@ async def test_unwatched_resources_are_reported_after_a_minute(api: FakeApi, con
         await until(lambda: not scheduler.unsynced)
         watched = len(scheduler.reflectors)
         await until(lambda: sum("watch" in call.query for call in api.calls) == watched)
-        assert _checks(scheduler, {}, {}).ready["watch"]() is None
+        assert health_checks(scheduler, {}, {}).ready["watch"]() is None
         clock.at += Deadlines().unwatched + 1
-        problem = _checks(scheduler, {}, {}).ready["watch"]()
+        problem = health_checks(scheduler, {}, {}).ready["watch"]()
         assert problem is not None
         assert problem.startswith("not watched: nodes for 61 s (no answer), ")
         assert "pods for 61 s (no answer)" in problem

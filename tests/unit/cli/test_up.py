@@ -1,0 +1,217 @@
+"""`pyscheduler up`: the scheduler it starts, state that it loads and saves, and the live view."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from pyscheduler.cli import app
+from pyscheduler.cli.up_watch import node_rows, render, watch_cluster
+from pyscheduler.embedded import Api
+from pyscheduler.embedded.hollow.template import NodeTemplate, node_object
+from pyscheduler.testing import pod
+
+Json = dict[str, Any]
+ONCE = ("up", "--once", "--timeout", "20")
+
+
+def up(*words: object, command: tuple[str, ...] = ONCE) -> Result:
+    return CliRunner().invoke(app, [*command, *map(str, words)], catch_exceptions=False)
+
+
+def pod_file(folder: Path, *names: str, **spec: Any) -> Path:
+    file = folder / "pods.yaml"
+    file.write_text(yaml.safe_dump_all(pod(name).spec(**spec).manifest for name in names))
+    return file
+
+
+def saved(file: Path, kind: str) -> dict[str, Json]:
+    return {o["metadata"]["name"]: o for o in json.loads(file.read_text())["items"] if o["kind"] == kind}
+
+
+def test_snapshot_is_restored_with_nodes_and_assigned_pods(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    result = up("--nodes", 2, "--node-cpu", "7", "--apply", pod_file(tmp_path, "a", "b"), "--snapshot", first)
+    assert result.exit_code == 0, result.output
+    result = up("--restore", first, "--snapshot", second)
+    assert "A cluster of 2 hollow nodes" in result.output
+    assert "Loaded " in result.output
+    before, after = saved(first, "Pod"), saved(second, "Pod")
+    assert {name: (p["spec"]["nodeName"], p["metadata"]["uid"]) for name, p in after.items()} == {
+        name: (p["spec"]["nodeName"], p["metadata"]["uid"]) for name, p in before.items()
+    }
+    assert {n["status"]["capacity"]["cpu"] for n in saved(second, "Node").values()} == {"7"}
+    assert first.stat().st_mode & 0o777 == 0o600
+
+
+def test_pods_of_a_loaded_dump_count_on_their_nodes(tmp_path: Path) -> None:
+    """The dumped pod leaves no room on its node for another one of its size."""
+    node = node_object(NodeTemplate("real", cpu="2"), "10.0.0.1", 0.0)
+    running = pod("old").requests(cpu="1500m").manifest
+    running["spec"]["nodeName"] = "real"
+    running["metadata"]["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "x"}]
+    dump, new = tmp_path / "dump.json", tmp_path / "new.yaml"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node, running]}))
+    new.write_text(yaml.safe_dump(pod("new").requests(cpu="1").manifest))
+    result = up("--timeout", "2", "--load", dump, "--apply", new)
+    assert result.exit_code == 1, result.output
+    assert "A cluster of 1 hollow nodes" in result.output
+    assert "Removed the owners of 1 objects" in result.output
+    assert "default/new: 0/1 nodes are available: 1 Insufficient cpu." in result.output
+
+
+def test_equal_seeds_give_equal_uids_and_names(tmp_path: Path) -> None:
+    uids = []
+    for name in ("first", "second"):
+        file = tmp_path / f"{name}.json"
+        up("--nodes", 2, "--seed", 7, "--apply", pod_file(tmp_path, "a", "b"), "--snapshot", file)
+        uids.append({pod: obj["metadata"]["uid"] for pod, obj in saved(file, "Pod").items()})
+    assert uids[0] == uids[1]
+
+
+def test_without_scheduler_pods_stay_pending(tmp_path: Path) -> None:
+    result = up("--timeout", "1", "--no-scheduler", "--apply", pod_file(tmp_path, "a"))
+    assert (result.exit_code, "without a scheduler" in result.output) == (1, True)
+    assert "no scheduler has tried it" in result.output
+
+
+def test_scheduler_command_gets_the_kubeconfig_and_binds_pods(tmp_path: Path) -> None:
+    program = tmp_path / "scheduler.py"
+    program.write_text(
+        "import json, os, sys, time, urllib.request, yaml\n"
+        "assert sys.argv[1] == '--kubeconfig=' + os.environ['KUBECONFIG']\n"
+        "url = yaml.safe_load(open(os.environ['KUBECONFIG']))['clusters'][0]['cluster']['server']\n"
+        "target = {'metadata': {'name': 'a'}, 'target': {'name': 'node-2'}}\n"
+        "path = url + '/api/v1/namespaces/default/pods/a/binding'\n"
+        "head = {'Content-Type': 'application/json'}\n"
+        "urllib.request.urlopen(urllib.request.Request(path, json.dumps(target).encode(), head))\n"
+        "time.sleep(60)\n"
+    )
+    snapshot, command = tmp_path / "snapshot.json", f"{sys.executable} {program} --kubeconfig={{kubeconfig}}"
+    result = up("--scheduler-command", command, "--apply", pod_file(tmp_path, "a"), "--snapshot", snapshot)
+    assert result.exit_code == 0, result.output
+    assert "with the scheduler" in result.output
+    assert saved(snapshot, "Pod")["a"]["spec"]["nodeName"] == "node-2"
+
+
+EXITS = [
+    (
+        "import sys; print('first'); sys.exit('no such flag')",
+        "exited with code 1; its last output:\nfirst\nno such flag",
+    ),
+    ("", "exited with code 0, without any output"),
+    ("import os; os.kill(os.getpid(), 9)", "was ended by signal 9"),
+    ("print('x' * 300_000)", "exited with code 0; its last output:\nxxx"),
+]
+
+
+@pytest.mark.parametrize(("program", "message"), EXITS)
+@pytest.mark.parametrize("live", [False, True], ids=["once", "watch"])
+def test_end_of_the_scheduler_command_is_reported(tmp_path: Path, program: str, message: str, live: bool) -> None:
+    file = tmp_path / "scheduler.py"
+    file.write_text(program)
+    words = ("--scheduler-command", f"{sys.executable} {file}", "--apply", pod_file(tmp_path, "a"))
+    with pytest.raises(Exception, match="--scheduler-command: the scheduler") as error:
+        up(*words, command=("up", "--watch") if live else ONCE)
+    assert message in str(error.value)
+
+
+def test_scheduler_command_that_does_not_exist_is_reported() -> None:
+    with pytest.raises(Exception, match="--scheduler-command: /none cannot be started: No such file or directory"):
+        up("--scheduler-command", "/none --flag")
+
+
+CONTRADICTIONS = [
+    (("--cluster", "f", "--nodes", "3"), "--cluster and --nodes"),
+    (("--cluster", "f", "--node-memory", "1Gi"), "--cluster and --node-memory"),
+    (("--load", "f", "--restore", "g"), "--load and --restore"),
+    (("--no-scheduler", "--scheduler-command", "a"), "--no-scheduler and --scheduler-command"),
+    (("--no-scheduler", "--config", "f"), "--no-scheduler and --config"),
+    (("--scheduler-command", "a", "--feature-gates", "A=true"), "--scheduler-command and --feature-gates"),
+    (("--scheduler-command", "a", "--secure-port", "1"), "--scheduler-command and --secure-port"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), CONTRADICTIONS)
+def test_options_that_contradict_each_other_are_a_usage_error(words: tuple[str, ...], message: str) -> None:
+    result = up(*words)
+    assert (result.exit_code, f"{message} cannot be used together" in result.output) == (2, True), result.output
+
+
+def api_with(*, nodes: int = 0, pods: int = 0) -> Api:
+    api = Api()
+    for number in range(nodes):
+        api.create(api.resource("nodes"), "", node_object(NodeTemplate(f"n{number:03}"), "10.0.0.1", 0.0))
+    for number in range(pods):
+        manifest = pod(f"p{number:03}").requests(cpu="500m", memory="1Gi").manifest
+        api.create(api.resource("pods"), "default", manifest)
+    return api
+
+
+def bind(api: Api, name: str, node: str) -> None:
+    api.bind("default", name, {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}})
+
+
+def text(api: Api, height: int) -> list[str]:
+    console = Console(width=100, height=height)
+    with console.capture() as capture:
+        console.print(render(api, height))
+    return capture.get().splitlines()
+
+
+def test_live_table_shows_requests_of_running_pods_and_the_state_of_nodes() -> None:
+    api = api_with(nodes=2, pods=3)
+    bind(api, "p000", "n000")
+    bind(api, "p001", "n000")
+    cordon = ("application/merge-patch+json", {"spec": {"unschedulable": True}})
+    api.patch(api.resource("nodes"), ("", "n001", ""), cordon)
+    first, second = node_rows(api)
+    assert first == ("n000", "Ready", "1/4", "2.0/32.0Gi", "2/110", "2 Starting")
+    assert second == ("n001", "Ready,SchedulingDisabled", "0/4", "0.0/32.0Gi", "0/110", "-")
+    assert "2 of 3 pods have a node (1 pending, 2 starting)" in text(api, 24)
+
+
+def test_live_table_of_a_large_cluster_fits_the_terminal() -> None:
+    lines = text(api_with(nodes=100, pods=10), height=20)
+    assert len(lines) <= 20
+    assert "... and 90 more nodes" in lines
+    assert "... and 7 more pods without a node" in lines
+
+
+class Steps:
+    """Clock of which each sleep runs the next step."""
+
+    def __init__(self, *steps: Any) -> None:
+        self.steps = list(steps)
+
+    def now(self) -> float:
+        return 0.0
+
+    def wall(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.steps.pop(0)()
+
+
+async def test_without_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    api = api_with(nodes=1, pods=1)
+    clock = Steps(
+        lambda: bind(api, "p000", "n000"),
+        lambda: None,
+        lambda: api.delete(api.resource("nodes"), "", "n000"),
+    )
+    await watch_cluster(Console(force_terminal=False), api, lambda: not clock.steps, clock)
+    assert capsys.readouterr().out.splitlines() == [
+        "node/n000  Ready",
+        "pod/default/p000  Pending",
+        "pod/default/p000  Starting on n000",
+        "node/n000  deleted",
+    ]
