@@ -38,7 +38,7 @@ class PodsApi(Protocol):
         ...
 
     async def create_pod(self, body: Json) -> PodState:
-        """Create a pod and return it. 409 if the name exists."""
+        """Create a pod and return it. 409 if the name exists, 400 if a field is unknown to the server."""
         ...
 
     async def get_pod(self, name: str) -> PodState:
@@ -47,6 +47,10 @@ class PodsApi(Protocol):
 
     async def release_pod(self, name: str, uid: str) -> None:
         """Remove the backend's finalizer and no other. 404 or 409 if the pod with that uid is gone."""
+        ...
+
+    async def label_pod(self, name: str, uid: str, labels: dict[str, str]) -> None:
+        """Set labels of a pod. 404 or 409 if the pod with that uid is gone."""
         ...
 
     async def delete_pod(self, name: str, uid: str, grace: int | None = None) -> None:
@@ -123,7 +127,7 @@ class KubernetesClient:
         return self._connection
 
     async def create_pod(self, body: Json) -> PodState:
-        return pod_of(await self.create_object(PODS, body))
+        return pod_of(await self._objects().create(PODS, self._in_namespace(body), strict=True))
 
     async def get_pod(self, name: str) -> PodState:
         return pod_of(await self.get_object(PODS, name))
@@ -131,6 +135,10 @@ class KubernetesClient:
     async def release_pod(self, name: str, uid: str) -> None:
         # As the Job controller does: the uid turns the patch of another pod with this name into a conflict.
         change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        await self._objects().patch(PODS, (self.namespace, name), change, "strategic-merge")
+
+    async def label_pod(self, name: str, uid: str, labels: dict[str, str]) -> None:
+        change = {"metadata": {"uid": uid, "labels": labels}}
         await self._objects().patch(PODS, (self.namespace, name), change, "strategic-merge")
 
     async def delete_pod(self, name: str, uid: str, grace: int | None = None) -> None:
