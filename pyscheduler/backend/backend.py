@@ -196,7 +196,8 @@ class KubernetesTaskBackend:
             return
         _check_fits(process, spec.id, spec.requests())
         now = self._clock()
-        process.table.change(None, TaskRecord(spec=spec, submitted_at=now, attempt_at=now))
+        submission = f"{self._rng.getrandbits(64):016x}"
+        process.table.change(None, TaskRecord(spec=spec, submission=submission, submitted_at=now, attempt_at=now))
         process.manager.enqueue(spec.id)
 
     @staticmethod

@@ -82,8 +82,10 @@ class BackendRuntime:
             self.table, settings, self._subscription, self.update_queue.put, create_executor, clock, rng
         )
         labels = selector(settings.name)
-        self._polling = PodsPollingSnapshotSource(client, labels, store, settings.poll_seconds, rng)
         self._watching = PodsWatchSnapshotSource(client, labels, store, resource_version, rng)
+        self._polling = PodsPollingSnapshotSource(
+            client, labels, store, settings.poll_seconds, rng, self._watching.relist
+        )
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopped: BackendStopped | None = None
 
@@ -94,8 +96,8 @@ class BackendRuntime:
                 self.update_queue.put(record)
         self._run(_MANAGER, self.manager.run())
         self._run("pods", _forward(self._subscription, self.manager))
-        self._run("poll", self._polling.run())
         self._run("watch", self._watching.run())
+        self._run("poll", self._polling.run())
         self._run("quota", self._refresh_budget())
         if any(record.spec.gang is not None for record in saved.records.values()):
             self._run("pod groups", self._delete_leftover_groups())

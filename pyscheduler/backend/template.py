@@ -19,6 +19,8 @@ QUEUE = "pyscheduler.io/queue"
 TASK_ID = "pyscheduler.io/task-id"
 """Annotation with the task's id."""
 ATTEMPT = "pyscheduler.io/task-attempt"
+SUBMISSION = "pyscheduler.io/task-submission"
+"""Annotation with the submission of the task's record."""
 FINALIZER = TASK
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 """Label with the gang: that of the Coscheduling plugin, which the plugin Gang reads too."""
@@ -55,13 +57,16 @@ def pod_body(record: TaskRecord, backend: str, scheduler: str) -> Json:
     if spec.gang is not None:
         labels[POD_GROUP] = spec.gang.name
     annotations = {**(meta.get("annotations") or {}), **spec.annotations}
+    annotations |= {TASK_ID: spec.id, ATTEMPT: str(record.attempt)}
+    if record.submission:
+        annotations[SUBMISSION] = record.submission
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": pod_name(backend, spec.id, record.attempt),
             "labels": labels,
-            "annotations": {**annotations, TASK_ID: spec.id, ATTEMPT: str(record.attempt)},
+            "annotations": annotations,
             "finalizers": [*(meta.get("finalizers") or ()), FINALIZER],
         },
         "spec": _pod_spec(spec, scheduler),

@@ -114,6 +114,11 @@ class ClusterConnection:
         self._cluster.release(name, uid)
         await self._receive()
 
+    async def label_pod(self, name: str, uid: str, labels: dict[str, str]) -> None:
+        await self._send("patch")
+        self._cluster.label(name, uid, labelled=bool(labels))
+        await self._receive()
+
     async def delete_pod(self, name: str, uid: str, grace: int | None = None) -> None:
         await self._send("delete")
         self._cluster.delete(name, uid, grace)
@@ -390,7 +395,7 @@ def expected(fates: Sequence[Fate], retries: int) -> tuple[TaskPhase, int]:
     attempt = 1
     while True:
         fate = fates[min(attempt, len(fates)) - 1]
-        if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO):
+        if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO, Fate.UNLABEL):
             return TaskPhase.SUCCEEDED, attempt
         if fate not in RETRIED or attempt > retries:
             return TaskPhase.FAILED, attempt
