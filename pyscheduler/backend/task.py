@@ -47,7 +47,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.longest_backoff_seconds, self.backoff_seconds * 2.0 ** min(attempt - 1, 30))
 
 
-class Gang(msgspec.Struct, frozen=True, kw_only=True):
+class TaskGang(msgspec.Struct, frozen=True, kw_only=True):
     """Group of tasks that start together or not at all, once `size` tasks with this gang name fit.
 
     The backend creates its PodGroup (scheduling.x-k8s.io/v1alpha1), which the scheduler plugin Gang reads.
@@ -81,7 +81,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     priority_class: str = ""
     queue: str = ""
     """Value of the pod label pyscheduler.io/queue, for plugins and tools that share resources between queues."""
-    gang: Gang | None = None
+    gang: TaskGang | None = None
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     scheduler: str = ""
@@ -202,7 +202,7 @@ def _reject_unknown_fields(value: object, type: type[msgspec.Struct], place: str
         raise msgspec.ValidationError(f"Object contains unknown field `{unknown}` - at `{place}`")
     if type is TaskSpec:
         _reject_unknown_fields(value.get("retry"), RetryPolicy, f"{place}.retry")
-        _reject_unknown_fields(value.get("gang"), Gang, f"{place}.gang")
+        _reject_unknown_fields(value.get("gang"), TaskGang, f"{place}.gang")
         tolerations = value.get("tolerations")
         for index, item in enumerate(tolerations if isinstance(tolerations, list) else ()):
             _reject_unknown_fields(item, Toleration, f"{place}.tolerations[{index}]")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyscheduler.api.objects import Toleration
-from pyscheduler.backend import Gang, Resources, RetryPolicy, TaskProblem, TaskRecord, TaskSpec
+from pyscheduler.backend import Resources, RetryPolicy, TaskGang, TaskProblem, TaskRecord, TaskSpec
 from pyscheduler.backend.task import Json, check, decode_spec
 from pyscheduler.backend.template import pod_body, pod_group, pod_name
 
@@ -45,7 +45,7 @@ def test_pod_of_a_task_in_short_form() -> None:
         priority_class="low",
         node_selector={"disk": "ssd"},
         tolerations=(Toleration(key="spot", operator="Exists"),),
-        gang=Gang(name="crew", size=2),
+        gang=TaskGang(name="crew", size=2),
     )
     assert manifest["metadata"]["finalizers"] == ["pyscheduler.io/task"]
     assert manifest["metadata"]["annotations"] == {
@@ -122,7 +122,7 @@ def test_record_with_fields_of_a_later_release_is_decoded() -> None:
 
 
 def test_pod_group_of_a_gang() -> None:
-    spec = TaskSpec(id="t", image="x", gang=Gang(name="crew", size=3, timeout_seconds=9))
+    spec = TaskSpec(id="t", image="x", gang=TaskGang(name="crew", size=3, timeout_seconds=9))
     group = pod_group(spec, "b")
     assert group["spec"] == {"minMember": 3, "scheduleTimeoutSeconds": 9}
     assert group["metadata"] == {"name": "crew", "labels": {"pyscheduler.io/backend": "b"}}
@@ -145,7 +145,7 @@ def test_pod_group_of_a_gang() -> None:
         pytest.param({"id": "t", "pod": {}}, "pod.spec", id="no spec"),
         pytest.param({"id": "t", "image": "x", "cpu": "a lot"}, "cpu: 'a lot'", id="invalid quantity"),
         pytest.param({"id": "t", "image": "x", "cpu": "-1"}, "cpu: -1", id="negative quantity"),
-        pytest.param({"id": "t", "image": "x", "gang": Gang(name="g", size=0)}, "gang needs", id="empty gang"),
+        pytest.param({"id": "t", "image": "x", "gang": TaskGang(name="g", size=0)}, "gang needs", id="empty gang"),
         pytest.param({"id": "t", "image": "x", "pending_seconds": 0.0}, "above 0", id="pending_seconds is 0"),
     ],
 )
