@@ -60,7 +60,7 @@ class KubernetesTaskBackend:
 
     async def __aenter__(self) -> Self:
         """Open the state and resume where the last process stopped. StateInUse, StateProblem, ApiError."""
-        opened = await open_state(self._state, self._budget)
+        opened = await open_state(self._state, self._budget, self._client, self._settings, self._clock, self._rng)
         process = BackendRuntime(self._client, opened, self._settings, self._clock, self._rng)
         process.start(opened.saved, self._on_update)
         self._running = process

@@ -20,7 +20,7 @@ from pyscheduler.backend.store import PodSnapshotStore
 from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import BACKEND, TASK
 
-_MISSING, _CONFLICT = 404, 409
+_MISSING, _CONFLICT, _TOO_MANY_REQUESTS = 404, 409, 429
 _log = logging.getLogger(__name__)
 
 
@@ -45,8 +45,11 @@ class ApiCallExecutor:
         groups: TaskPodGroups,
         body: Callable[[TaskRecord], Json],
         rng: random.Random,
+        may_call: Callable[[], bool],
         on_result: ResultHandler,
     ) -> None:
+        """`may_call` returns False while another backend may have the Lease: calls then fail and are retried."""
+        self._may_call = may_call
         self._client, self._store, self._groups = client, store, groups
         self._body, self._on_result, self._rng = body, on_result, rng
         self._deletions: deque[TaskCall] = deque()
@@ -84,6 +87,8 @@ class ApiCallExecutor:
 
     async def _execute(self, task_call: TaskCall) -> PodState | None:
         call = task_call.call
+        if not self._may_call():
+            raise ApiError(_TOO_MANY_REQUESTS, "LeaseExpired", "the backend's Lease has expired and is renewed first")
         if isinstance(call, CreatePod):
             return await self._create(task_call.record)
         if isinstance(call, Get):

@@ -19,6 +19,7 @@ from pyscheduler.backend import PodsSnapshot, PodState
 from pyscheduler.backend.task import Json
 from pyscheduler.backend.template import ATTEMPT, FINALIZER, SUBMISSION, TASK_ID
 from tests.properties.pod_stream import bookmark, gone, pod_event, pod_list
+from tests.tasks.fake_objects import FakeObjects
 
 EPOCH = 1_800_000_000.0
 GRACE = 30
@@ -53,6 +54,8 @@ class Cluster:
         self.created: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         """Number of creates still to be rejected because of a quota, by task."""
+        self.objects = FakeObjects()
+        """Leases."""
         self.lives: set[asyncio.Task[None]] = set()
         self._history: list[tuple[str, PodState]] = []
         self._changed = asyncio.Event()

@@ -33,7 +33,7 @@ from pyscheduler.backend import (
     TaskSpec,
     UnknownTask,
 )
-from pyscheduler.backend.state import SavedState, StateProblem
+from pyscheduler.backend.state import SavedState, StateIdentity, StateProblem
 from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.task import Json
 from pyscheduler.kube.deadlines import Deadlines
@@ -157,8 +157,17 @@ class ClusterConnection:
             await self._receive(longest)
             yield chunk
 
+    async def namespace_uid(self, name: str) -> str:
+        return f"uid-{name}"
+
+    async def get_object(self, kind: ResourceKind, name: str) -> Json:
+        return await self._cluster.objects.client().get_object(kind, name)
+
+    async def replace_object(self, kind: ResourceKind, body: Json) -> Json:
+        return await self._cluster.objects.client().replace_object(kind, body)
+
     async def create_object(self, kind: ResourceKind, body: Json) -> Json:
-        raise NotImplementedError
+        return await self._cluster.objects.client().create_object(kind, body)
 
     async def delete_object(self, kind: ResourceKind, name: str) -> None:
         raise NotImplementedError
@@ -205,7 +214,14 @@ class StateHandle:
         self._durable_state, self._crash_switch = durable_state, crash_switch
 
     async def open(self) -> SavedState:
-        return SavedState(dict(self._durable_state.stored.records), self._durable_state.stored.resource_version)
+        stored = self._durable_state.stored
+        return SavedState(dict(stored.records), stored.resource_version, stored.identity)
+
+    async def bind(self, identity: StateIdentity) -> None:
+        self._durable_state.stored.identity = identity
+
+    async def check(self) -> None:
+        return None
 
     async def commit(
         self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
