@@ -29,7 +29,7 @@ _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(TaskRecord)
 
 
-class TaskRow(NamedTuple):
+class RecordRow(NamedTuple):
     """Row of the table `task`."""
 
     id: str
@@ -44,20 +44,20 @@ def checksum(*fields: str | bytes) -> int:
     return zlib.crc32(b"\0".join(field.encode() if isinstance(field, str) else field for field in fields))
 
 
-def row_of(record: TaskRecord) -> TaskRow:
+def row_of(record: TaskRecord) -> RecordRow:
     """Return the row of a record."""
     fields = (record.id, _encoder.encode(record), str(record.phase), record.spec.queue)
-    return TaskRow(*fields, checksum(*fields))
+    return RecordRow(*fields, checksum(*fields))
 
 
 def read_records(
     db: sqlite3.Connection, path: Path, condition: str = "1", values: Sequence[str | int] = ()
 ) -> Iterator[TaskRecord]:
     """Yield the records that match a condition. StateProblem names the task of a damaged or unreadable one."""
-    columns = ", ".join(TaskRow._fields)
+    columns = ", ".join(RecordRow._fields)
     with sqlite_errors(path), closing(db.execute(f"SELECT {columns} FROM task WHERE {condition}", values)) as rows:
         for values_of_row in rows:
-            yield _record(path, TaskRow(*values_of_row))
+            yield _record(path, RecordRow(*values_of_row))
 
 
 def read_by_id(db: sqlite3.Connection, path: Path, ids: Iterable[str]) -> Iterator[TaskRecord]:
@@ -97,7 +97,7 @@ def encode_identity(identity: StateIdentity) -> str:
     return _encoder.encode(identity).decode()
 
 
-def _record(path: Path, row: TaskRow) -> TaskRecord:
+def _record(path: Path, row: RecordRow) -> TaskRecord:
     try:
         is_intact = checksum(*row[:-1]) == row.checksum
     except (TypeError, AttributeError, UnicodeEncodeError):
