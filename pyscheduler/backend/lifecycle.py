@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from pyscheduler.api import ApiError
+from pyscheduler.backend.adoption import is_orphan
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.decide import (
@@ -183,10 +184,7 @@ class TaskPodsLifecycleManager:
             self._dirty[pod.task] = None
 
     def _is_orphan(self, pod: PodState) -> bool:
-        record = self._table.records.get(pod.task)
-        if record is None or pod.submission != record.submission:
-            return True
-        return pod.name != pod_name(self._settings.name, pod.task, pod.attempt)
+        return is_orphan(pod, self._table.records.get(pod.task), self._settings.name)
 
     def _warn_of_orphan(self, pod: PodState) -> None:
         if pod.uid not in self._warned:

@@ -89,7 +89,7 @@ class BackendRuntime:
         store = PodSnapshotStore(resource_version)
         self._subscription = store.subscribe()
         self._groups = TaskPodGroups(client, self.table, settings.name)
-        body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler)
+        body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler, finalizer=settings.finalizer)
         create_executor = partial(ApiCallExecutor, client, store, self._groups, body, rng, lambda: self._lease.is_held)
         self.update_queue = UpdateQueue(self._confirm)
         self.manager = TaskPodsLifecycleManager(

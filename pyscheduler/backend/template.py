@@ -46,8 +46,8 @@ def selector(backend: str) -> str:
     return f"{BACKEND}={backend}"
 
 
-def pod_body(record: TaskRecord, backend: str, scheduler: str) -> Json:
-    """Return the pod manifest of the record's attempt."""
+def pod_body(record: TaskRecord, backend: str, scheduler: str, *, finalizer: bool = True) -> Json:
+    """Return the pod manifest of the record's attempt, with the backend's finalizer unless `finalizer` is False."""
     spec = record.spec
     template: Json = spec.pod if spec.pod is not None else {}
     meta: Json = template.get("metadata") or {}
@@ -67,7 +67,7 @@ def pod_body(record: TaskRecord, backend: str, scheduler: str) -> Json:
             "name": pod_name(backend, spec.id, record.attempt),
             "labels": labels,
             "annotations": annotations,
-            "finalizers": [*(meta.get("finalizers") or ()), FINALIZER],
+            "finalizers": [*(meta.get("finalizers") or ()), *([FINALIZER] if finalizer else ())],
         },
         "spec": _pod_spec(spec, scheduler),
     }

@@ -13,11 +13,19 @@ from typing import Final, NamedTuple, Self, TypeAlias
 
 import msgspec
 
-from pyscheduler.backend.state import SavedState, StateProblem
+from pyscheduler.backend.state import SavedState, StateIdentity, StateProblem
 from pyscheduler.backend.state.sqlite_errors import damaged, sqlite_errors, transaction
 from pyscheduler.backend.state.sqlite_file import open_state_file
 from pyscheduler.backend.state.sqlite_lock import holder
-from pyscheduler.backend.state.sqlite_records import checksum, get_meta, read_by_id, read_records, read_state, set_meta
+from pyscheduler.backend.state.sqlite_records import (
+    checksum,
+    get_meta,
+    read_by_id,
+    read_identity,
+    read_records,
+    read_state,
+    set_meta,
+)
 from pyscheduler.backend.task import TaskRecord, TaskSpec
 
 
@@ -39,7 +47,14 @@ class Forget(msgspec.Struct, frozen=True, tag="forget"):
     id: str
 
 
-Request: TypeAlias = Submit | Kill | Forget
+class Adopt(msgspec.Struct, frozen=True, tag="adopt"):
+    """Make the task `id` of an orphan."""
+
+    id: str
+    pod: str
+
+
+Request: TypeAlias = Submit | Kill | Forget | Adopt
 
 
 class QueuedRequest(NamedTuple):
@@ -112,6 +127,10 @@ class RequestQueue:
     def read_state(self) -> SavedState:
         """Read the current records."""
         return read_state(self._db, self.path)
+
+    def identity(self) -> StateIdentity | None:
+        """Return the identity of the backend that the file belongs to, None before its first use."""
+        return read_identity(self._db, self.path)
 
     def records(self, ids: Iterable[str] | None = None) -> Iterator[TaskRecord]:
         """Yield the records of these tasks, as far as they exist; None: of all, in the order of their submission."""

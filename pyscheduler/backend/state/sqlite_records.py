@@ -72,8 +72,17 @@ def read_state(db: sqlite3.Connection, path: Path) -> SavedState:
     """Read all records, the resourceVersion and the identity."""
     with sqlite_errors(path), transaction(db):  # a consistent read of both tables
         records = {record.id: record for record in read_records(db, path, "1 ORDER BY rowid")}
-        resource_version, identity = (get_meta(db, path, name) for name in (RESOURCE_VERSION, IDENTITY))
-    return SavedState(records, resource_version, _identity(path, identity or ""))
+        resource_version, identity = get_meta(db, path, RESOURCE_VERSION), read_identity(db, path)
+    return SavedState(records, resource_version, identity)
+
+
+def read_identity(db: sqlite3.Connection, path: Path) -> StateIdentity | None:
+    """Return the identity of the backend that the file belongs to, None before its first use. StateProblem."""
+    text = get_meta(db, path, IDENTITY)
+    try:
+        return msgspec.json.decode(text, type=StateIdentity) if text else None
+    except msgspec.DecodeError as problem:
+        raise damaged(path, f"its identity cannot be read: {problem}") from None
 
 
 def get_meta(db: sqlite3.Connection, path: Path, name: str) -> str | None:
@@ -108,10 +117,3 @@ def _record(path: Path, row: RecordRow) -> TaskRecord:
         return _decoder.decode(row.record)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise StateProblem(f"{path}: the record of task {row.id!r} cannot be read: {problem}") from None
-
-
-def _identity(path: Path, text: str) -> StateIdentity | None:
-    try:
-        return msgspec.json.decode(text, type=StateIdentity) if text else None
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise damaged(path, f"its identity cannot be read: {problem}") from None
