@@ -10,6 +10,7 @@ from typing import Self
 
 import msgspec
 
+from pyscheduler.backend.adoption import adopted_record
 from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.errors import (
     BackendStopped,
@@ -60,7 +61,7 @@ class KubernetesTaskBackend:
 
     async def __aenter__(self) -> Self:
         """Open the state and resume where the last process stopped. StateInUse, StateProblem, ApiError."""
-        opened = await open_state(self._state, self._budget)
+        opened = await open_state(self._state, self._budget, self._client, self._settings, self._clock, self._rng)
         process = BackendRuntime(self._client, opened, self._settings, self._clock, self._rng)
         process.start(opened.saved, self._on_update)
         self._running = process
@@ -160,6 +161,19 @@ class KubernetesTaskBackend:
         """Return the pods with the backend's label that belong to no task, by name. The backend never changes them."""
         return self._process(allow_stopped=True).manager.orphans
 
+    async def adopt(self, pod: str) -> TaskRecord:
+        """Make the task of an orphan again: its end is awaited and reported, and further attempts repeat the pod.
+
+        NoOrphan, TaskExists, TaskProblem, ApiError, BackendStopped.
+        """
+        process = self._process()
+        record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
+        if not process.table.change(None, record):
+            raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")
+        process.manager.enqueue(record.id)
+        await process.flush()
+        return self.task(record.id)
+
     def allocated_resources(self) -> Resources:
         """Return the resources allocated to all tasks together."""
         return self._process(allow_stopped=True).table.allocated
@@ -196,7 +210,8 @@ class KubernetesTaskBackend:
             return
         _check_fits(process, spec.id, spec.requests())
         now = self._clock()
-        process.table.change(None, TaskRecord(spec=spec, submitted_at=now, attempt_at=now))
+        submission = f"{self._rng.getrandbits(64):016x}"
+        process.table.change(None, TaskRecord(spec=spec, submission=submission, submitted_at=now, attempt_at=now))
         process.manager.enqueue(spec.id)
 
     @staticmethod

@@ -43,6 +43,9 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """True while an API call for the task is in flight: it may create a pod that is not observed yet."""
     create_unconfirmed: bool = False
     """True if a create got no response: the pod may exist unobserved."""
+    absence_confirmed: bool = False
+    """True if a read has shown that the attempt's pod does not exist. Lists and watches also omit a pod that has only
+    lost the backend's label."""
     rejection: CreateRejection | None = None
 
 
@@ -85,9 +88,10 @@ def observe(record: TaskRecord, observation: Observation, now: float, settings: 
     record = _with_requested_end(record, now)
     if observation.pod is not None:
         return _with_pod(record, observation.pod, now, settings)
-    if observation.deleted is not None:
-        return _ended(record, outcome_of(observation.deleted, record.ending), observation.deleted, now)
-    if not observation.synced or observation.busy:
+    deleted = observation.deleted
+    if deleted is not None and (deleted.deleting or deleted.stopped or observation.absence_confirmed):
+        return _ended(record, outcome_of(deleted, record.ending), deleted, now)
+    if not observation.synced or observation.busy or _may_be_unlabelled(record, observation):
         return record
     if record.pod_uid:
         return _ended(record, record.ending or Outcome.GONE, None, now)
@@ -113,13 +117,19 @@ def act(record: TaskRecord, observation: Observation, now: float, settings: Back
         )
     elif observation.pod is not None:
         step = _next_for_current_pod(record, observation.pod, now, settings)
-    elif observation.create_unconfirmed and record.ending is not None:
+    elif _may_be_unlabelled(record, observation) or (observation.create_unconfirmed and record.ending is not None):
         step = NextCall(Get(), math.inf)
     elif _may_create(record, observation):
         step = NextCall(CreatePod(), math.inf) if now >= record.attempt_at else NextCall(None, record.attempt_at)
     else:
         step = NextCall(None, math.inf)
     return NextCall(step.call, min(step.wake, wake, _next_limit(record, now)))
+
+
+def _may_be_unlabelled(record: TaskRecord, observation: Observation) -> bool:
+    """Return True if the attempt's pod has disappeared without being deleted, and may exist without its label."""
+    existed = bool(record.pod_uid) or observation.deleted is not None
+    return existed and observation.synced and not observation.absence_confirmed
 
 
 def _may_create(record: TaskRecord, observation: Observation) -> bool:

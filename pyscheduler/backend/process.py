@@ -18,12 +18,14 @@ from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.errors import BackendStopped, retry_after
 from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.groups import TaskPodGroups
+from pyscheduler.backend.identity import acquire_lease, bind_state
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
 from pyscheduler.backend.offers import Budget, QuotaAccountant
 from pyscheduler.backend.polling import PodsPollingSnapshotSource
 from pyscheduler.backend.resources import NOTHING, Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import SavedState, StateProblem, StateStore
+from pyscheduler.backend.state.lease import StateLease
 from pyscheduler.backend.store import PodSnapshotStore, Subscription
 from pyscheduler.backend.task import TaskRecord, allocated_resources
 from pyscheduler.backend.task_table import TaskTable
@@ -43,19 +45,31 @@ class OpenedState(msgspec.Struct, frozen=True, eq=False):
     saved: SavedState
     table: TaskTable
     quota: QuotaAccountant
+    lease: StateLease
 
 
-async def open_state(store: StateStore, budget: Budget | None) -> OpenedState:
-    """Open the state. StateInUse, StateProblem; ApiError if the budget cannot be read."""
-    saved = await store.open()
+async def open_state(
+    store: StateStore,
+    budget: Budget | None,
+    client: PodsApi,
+    settings: BackendSettings,
+    clock: Callable[[], float],
+    rng: random.Random,
+) -> OpenedState:
+    """Open the state and acquire the Lease. StateInUse, StateProblem; ApiError if the budget is unreadable."""
+    saved, lease = await store.open(), None
     try:
+        identity = await bind_state(store, saved, client, settings.name, rng)
+        lease = await acquire_lease(client, identity, clock)
         table = TaskTable(store, saved.records, saved.resource_version)
         quota = QuotaAccountant(budget, table)
         await quota.refresh(_used_by_pods(table))
     except BaseException:
+        if lease is not None:
+            await lease.release()
         await store.close()
         raise
-    return OpenedState(store, saved, table, quota)
+    return OpenedState(store, saved, table, quota, lease)
 
 
 class BackendRuntime:
@@ -69,21 +83,23 @@ class BackendRuntime:
         clock: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        self.table, self.quota = opened.table, opened.quota
+        self.table, self.quota, self._lease = opened.table, opened.quota, opened.lease
         self._state, self._settings, self._rng = opened.store, settings, rng
         resource_version = natural(opened.saved.resource_version or "")
         store = PodSnapshotStore(resource_version)
         self._subscription = store.subscribe()
         self._groups = TaskPodGroups(client, self.table, settings.name)
-        body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler)
-        create_executor = partial(ApiCallExecutor, client, store, self._groups, body, rng)
+        body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler, finalizer=settings.finalizer)
+        create_executor = partial(ApiCallExecutor, client, store, self._groups, body, rng, lambda: self._lease.is_held)
         self.update_queue = UpdateQueue(self._confirm)
         self.manager = TaskPodsLifecycleManager(
             self.table, settings, self._subscription, self.update_queue.put, create_executor, clock, rng
         )
         labels = selector(settings.name)
-        self._polling = PodsPollingSnapshotSource(client, labels, store, settings.poll_seconds, rng)
         self._watching = PodsWatchSnapshotSource(client, labels, store, resource_version, rng)
+        self._polling = PodsPollingSnapshotSource(
+            client, labels, store, settings.poll_seconds, rng, self._watching.relist
+        )
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopped: BackendStopped | None = None
 
@@ -94,8 +110,10 @@ class BackendRuntime:
                 self.update_queue.put(record)
         self._run(_MANAGER, self.manager.run())
         self._run("pods", _forward(self._subscription, self.manager))
-        self._run("poll", self._polling.run())
+        self._run("lease", self._lease.keep())
+        self._run("state", self._check_state())
         self._run("watch", self._watching.run())
+        self._run("poll", self._polling.run())
         self._run("quota", self._refresh_budget())
         if any(record.spec.gang is not None for record in saved.records.values()):
             self._run("pod groups", self._delete_leftover_groups())
@@ -116,6 +134,7 @@ class BackendRuntime:
         await self.manager.executor.stop()
         with contextlib.suppress(StateProblem):
             await self.table.commit()
+        await self._lease.release()
         await self._state.close()
 
     def check(self) -> None:
@@ -173,6 +192,12 @@ class BackendRuntime:
                 await self.quota.refresh(_used_by_pods(self.table))
             except ApiError as problem:
                 _log.warning("reading the budget failed, keeping the last limit: %s", problem)
+
+    async def _check_state(self) -> None:
+        """Check the state every few seconds, so that a removed file is noticed without a commit. StateLost."""
+        while True:
+            await asyncio.sleep(self._settings.place_seconds)
+            await self._state.check()
 
     async def _delete_leftover_groups(self) -> None:
         backoff = ExponentialBackoff(self._rng)

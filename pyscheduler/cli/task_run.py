@@ -28,7 +28,7 @@ from pyscheduler.backend.errors import BackendProblem, BackendStopped, UnknownTa
 from pyscheduler.backend.offers import FixedBudget, NamespaceQuota, Offer
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
-from pyscheduler.backend.state.request_queue import Kill, QueuedRequest, RequestQueue, Submit
+from pyscheduler.backend.state.request_queue import Adopt, Kill, QueuedRequest, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord
 from pyscheduler.cli.problems import CommandProblem
@@ -55,6 +55,7 @@ class RunOptions(NamedTuple):
     budget: dict[str, str]
     quota: bool
     qps: float
+    finalizer: bool
     once: bool
     output: str
 
@@ -69,7 +70,7 @@ async def work(flags: RunOptions) -> int:
             KubernetesClient(flags.namespace, kubeconfig=flags.kubeconfig, qps=flags.qps, burst=burst)
         )
         budget = NamespaceQuota(client) if flags.quota else fixed
-        settings = BackendSettings(name=flags.name, scheduler=flags.scheduler)
+        settings = BackendSettings(name=flags.name, scheduler=flags.scheduler, finalizer=flags.finalizer)
         reporter = _Reporter(flags.output)
         backend = KubernetesTaskBackend(
             client, SqliteState(flags.state), budget, settings=settings, on_update=reporter.update
@@ -191,6 +192,8 @@ class _Worker:
             elif isinstance(request, Submit) and pending is not None:
                 is_duplicate = pending.request == request
                 (done if is_duplicate else rejected.setdefault(_ID_IN_USE, [])).append(queued)
+            elif isinstance(request, Adopt):
+                self._others.append(queued)
             elif pending is not None and id not in self._submitting:
                 rejected.setdefault("killed before it was submitted", []).append(self._submits.pop(id))
                 done.append(queued)
@@ -235,6 +238,9 @@ class _Worker:
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def _execute_other(self, queued: QueuedRequest) -> None:
+        if isinstance(queued.request, Adopt):
+            await self._execute(queued, self._backend.adopt(queued.request.pod))
+            return
         method = self._backend.kill if isinstance(queued.request, Kill) else self._backend.forget
         await self._execute(queued, method(_id(queued)))
 

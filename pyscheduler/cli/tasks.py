@@ -17,6 +17,7 @@ from pyscheduler.cli import options, task_view
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.cli.task_file import read_tasks, validated
+from pyscheduler.cli.task_orphans import orphans
 from pyscheduler.cli.task_view import TaskFilter, TaskRow
 
 _HELP = """Run a platform's jobs as pods, one pod each: submit, list, kill, watch.
@@ -163,6 +164,9 @@ def submit(id: str | None, command: tuple[str, ...], state: Path, file: str | No
             sys.exit(_watch(queue, [spec.id for spec in specs]))
 
 
+tasks.add_command(orphans)
+
+
 @tasks.command(name="list")
 @_state
 @click.option(
@@ -288,6 +292,12 @@ def offers(state: Path) -> None:
     type=options.SECONDS,
     default=200.0,
     help="API calls per second; 0 for no limit.",
+)
+@option(
+    "--finalizer/--no-finalizer",
+    section=_TASKS,
+    default=True,
+    help="Keep pods until their end is recorded. Without it, namespaces can be deleted while no backend runs.",
 )
 @option("--once", section=_TASKS, is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
 @option(
