@@ -35,6 +35,7 @@ from pyscheduler.backend.task import (
     TaskProblem,
     TaskRecord,
     TaskSpec,
+    UpdatePolicy,
     allocated_resources,
 )
 from pyscheduler.backend.task_table import TaskTable
@@ -77,5 +78,6 @@ __all__ = [
     "TaskTable",
     "TaskUnsettled",
     "UnknownTask",
+    "UpdatePolicy",
     "allocated_resources",
 ]

@@ -25,10 +25,19 @@ from pyscheduler.backend.process import BackendRuntime, open_state
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateStore
+from pyscheduler.backend.steady_clock import SteadyClock
 from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources, check
 from pyscheduler.backend.updates import OnUpdate
 
-IMMEDIATE_FIELDS = ("retry", "pending_seconds", "deadline_seconds", "owner")
+IMMEDIATE_FIELDS = (
+    "retry",
+    "pending_seconds",
+    "start_seconds",
+    "deadline_seconds",
+    "owner",
+    "priority",
+    "update_policy",
+)
 """Fields of a spec that take effect while the pod exists."""
 _COMMIT_BATCH = 100
 
@@ -38,7 +47,8 @@ class KubernetesTaskBackend:
 
     The caller opens and closes `client` (a `KubernetesClient`). `budget` None means no limit. `on_update` is called
     with every changed record, in the event loop, one at a time; if it raises, the call is retried later. Without it,
-    `updates()` yields the records. `clock` returns seconds since the epoch.
+    `updates()` yields the records. `clock` returns seconds since the epoch
+    and is read once, at the start.
     """
 
     def __init__(
@@ -54,12 +64,14 @@ class KubernetesTaskBackend:
     ) -> None:
         self._client, self._state, self._budget = client, state, budget
         self._settings = settings if settings is not None else BackendSettings()
-        self._on_update, self._clock = on_update, clock
+        self._on_update, self._wall = on_update, clock
+        self._clock = clock
         self._rng = rng if rng is not None else random.Random()
         self._running: BackendRuntime | None = None
 
     async def __aenter__(self) -> Self:
         """Open the state and resume where the last process stopped. StateInUse, StateProblem, ApiError."""
+        self._clock = SteadyClock(self._wall)
         opened = await open_state(self._state, self._budget)
         process = BackendRuntime(self._client, opened, self._settings, self._clock, self._rng)
         process.start(opened.saved, self._on_update)
@@ -105,9 +117,10 @@ class KubernetesTaskBackend:
     async def update(self, spec: TaskSpec) -> TaskRecord:
         """Change the spec of a task that is not final.
 
-        Fields that are not part of the pod (retry, pending_seconds, deadline_seconds, owner) take effect at once, the
-        others with the next attempt; until then the larger of the old and new requests is allocated. UnknownTask,
-        TaskFinal, TaskProblem, InsufficientResources, BackendStopped.
+        Fields that are not part of the pod (`IMMEDIATE_FIELDS`) take effect at once, the others with the next attempt;
+        until then the larger of the old and new requests is allocated. When the current pod ends, the task runs again
+        with the new spec, unless its `update_policy` is to discard it. UnknownTask, TaskFinal, TaskProblem,
+        InsufficientResources, BackendStopped.
         """
         check(spec)
         process = self._process()

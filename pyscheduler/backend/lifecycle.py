@@ -23,7 +23,6 @@ from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.decide import (
     Call,
     CreatePod,
-    CreateRejection,
     DeletePod,
     Get,
     Observation,
@@ -31,10 +30,10 @@ from pyscheduler.backend.decide import (
     act,
     observe,
 )
-from pyscheduler.backend.errors import is_retriable, retry_after
+from pyscheduler.backend.errors import retry_after
 from pyscheduler.backend.executor import ApiCallExecutor, ResultHandler, TaskCall
-from pyscheduler.backend.outcomes import Outcome
-from pyscheduler.backend.pods import PodsSnapshot, PodState
+from pyscheduler.backend.pods import PodsSnapshot, PodState, PodTimes
+from pyscheduler.backend.rejections import CreateRejection, rejection_of
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateLost, StateProblem
 from pyscheduler.backend.store import Subscription
@@ -44,7 +43,7 @@ from pyscheduler.backend.template import pod_name
 
 REPEAT_SECONDS = 30.0
 """Seconds after which an accepted deletion without visible effect is sent again."""
-_FORBIDDEN, _SERVER_FAILED = 403, 500
+_SERVER_FAILED = 500
 _log = logging.getLogger(__name__)
 
 
@@ -83,6 +82,7 @@ class TaskPodsLifecycleManager:
         self._table, self._settings, self._subscription = table, settings, subscription
         self._notify, self._clock, self._rng = notify, clock, rng
         self._pods: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
+        self._times: dict[str, PodTimes] = {}
         self._runtimes: defaultdict[str, _TaskRuntime] = defaultdict(_TaskRuntime)
         self._dirty: dict[str, None] = dict.fromkeys(table.records)
         self._timers: list[tuple[float, str]] = []
@@ -134,11 +134,10 @@ class TaskPodsLifecycleManager:
         problem = result
         if isinstance(task_call.call, CreatePod) and (problem.status == 0 or problem.status >= _SERVER_FAILED):
             runtime.create_unconfirmed = True
-        rejected = isinstance(task_call.call, CreatePod) and 400 <= problem.status < 500
-        if rejected and (problem.status == _FORBIDDEN or not is_retriable(problem)):
-            outcome = Outcome.QUOTA if "quota" in str(problem) else Outcome.REFUSED
+        if isinstance(task_call.call, CreatePod):
             since = runtime.rejection.since if runtime.rejection is not None else now
-            runtime.rejection = CreateRejection(outcome, str(problem), since, is_retriable(problem))
+            name = pod_name(self._settings.name, task, task_call.record.attempt)
+            runtime.rejection = rejection_of(problem, name, since) or runtime.rejection
         runtime.backoff = runtime.backoff or ExponentialBackoff(self._rng)
         runtime.retry_at = now + runtime.backoff.next_delay(retry_after(problem))
         _log.info("task %r: API call failed, retrying in %.1f s if needed: %s", task, runtime.retry_at - now, problem)
@@ -156,7 +155,9 @@ class TaskPodsLifecycleManager:
             self._dirty.update(dict.fromkeys(self._table.records))
         for pod in snapshot.deleted.values():
             self._handle_deleted(pod)
+        now = self._clock()
         for pod in snapshot.pods.values():
+            self._times[pod.uid] = self._times.get(pod.uid, PodTimes(observed=now)).after(pod, now)
             if self._is_orphan(pod):
                 self._warn_of_orphan(pod)
             before = self._pods[pod.task].get(pod.name)
@@ -167,6 +168,7 @@ class TaskPodsLifecycleManager:
 
     def _handle_deleted(self, pod: PodState) -> None:
         self._warned.discard(pod.uid)
+        self._times.pop(pod.uid, None)
         pods = self._pods.get(pod.task, {})
         if pod.name in pods and pods[pod.name].uid == pod.uid:
             del pods[pod.name]
@@ -310,6 +312,7 @@ class TaskPodsLifecycleManager:
             busy=runtime.busy,
             create_unconfirmed=runtime.create_unconfirmed,
             rejection=runtime.rejection,
+            times=self._times,
         )
 
     # -- timers ----------------------------------------------------------------------------------------------------

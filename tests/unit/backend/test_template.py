@@ -50,6 +50,7 @@ def test_pod_of_a_task_in_short_form() -> None:
     assert manifest["metadata"]["annotations"] == {
         "pyscheduler.io/task-id": "Nightly/7",
         "pyscheduler.io/task-attempt": "1",
+        "pyscheduler.io/task-containers": "task",
     }
     labels = manifest["metadata"]["labels"]
     assert (labels["pyscheduler.io/backend"], labels["pyscheduler.io/queue"]) == ("b", "night")
@@ -58,6 +59,7 @@ def test_pod_of_a_task_in_short_form() -> None:
     container = {
         "name": "task",
         "image": "busybox",
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "command": ["sh"],
         "args": ["-c", "true"],
         "env": [{"name": "A", "value": "1"}],

@@ -131,7 +131,11 @@ WRONG = [
     (["submit", "a", "--image", "i", "--env", "X"], 2, "'X' is not NAME=VALUE"),
     (["submit", "a", "--image", "i", "--gang", "g"], 2, "'g' is not NAME:SIZE"),
     (["submit", "a", "--image", "i", "--retry", "all=3"], 2, "all=3 is not infrastructure=N, application=N"),
-    (["submit", "a", "--image", "i", "--pending-seconds", "-1"], 1, "pending_seconds and deadline_seconds must be"),
+    (
+        ["submit", "a", "--image", "i", "--pending-seconds", "-1"],
+        1,
+        "pending_seconds, start_seconds and deadline_seconds must be",
+    ),
     (["submit", "a", "--file", "many"], 2, "--file cannot be combined with an ID or other flags"),
     (["submit", "--file", "nowhere"], 1, "pyscheduler: nowhere: cannot be read: No such file or directory"),
     (["list"], 1, "tasks.db does not exist: create it with `pyscheduler tasks submit` or `tasks run`"),
