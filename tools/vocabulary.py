@@ -30,6 +30,7 @@ WORDS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encod
 _PEOPLE: Final = re.compile(rf"\b({'|'.join(WORDS['people'])})\b", re.IGNORECASE)
 _RIDDLE: Final = re.compile(rf"({'|'.join(WORDS['riddles'])})\b")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")
+_PRODUCT: Final = ("pyscheduler", "plugins/pyscheduler_plugins")
 _DENIED: Final = frozenset(WORDS["denied"])
 
 
@@ -94,14 +95,15 @@ def _docstrings(node: ast.AST) -> Iterator[str]:
 
 
 def ambiguous_classes(trees: dict[Path, ast.Module]) -> list[str]:
-    """Return the public class names that are defined more than once in the product."""
+    """Return the public class names that are defined more than once in the package and our plugins."""
     where: dict[str, list[str]] = defaultdict(list)
     for path, tree in trees.items():
         # Kubernetes' own types have the API's names.
-        if path.parts[0] == "pyscheduler" and path != Path("pyscheduler/api/objects.py"):
-            for node in tree.body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    where[node.name].append(f"{path}:{node.lineno}")
+        if path == Path("pyscheduler/api/objects.py") or not any(path.is_relative_to(p) for p in _PRODUCT):
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where[node.name].append(f"{path}:{node.lineno}")
     return [f"{name}: {', '.join(places)}" for name, places in sorted(where.items()) if len(places) > 1]
 
 

@@ -56,7 +56,7 @@ class BinPackArgs:
                 raise ValueError(f"resources[{i}].weight: must be at least 1, not {resource.weight}")
 
 
-class _Request(NamedTuple):
+class _ScoredRequest(NamedTuple):
     """A requested resource that is scored."""
 
     resource: str
@@ -64,7 +64,7 @@ class _Request(NamedTuple):
     weight: int
 
 
-_REQUESTS: StateKey[tuple[_Request, ...]] = StateKey("BinPack")
+_REQUESTS: StateKey[tuple[_ScoredRequest, ...]] = StateKey("BinPack")
 
 
 class BinPack(PreScorePlugin, ScorePlugin):
@@ -92,8 +92,8 @@ class BinPack(PreScorePlugin, ScorePlugin):
         requests = cycle[_REQUESTS] = self._requests(pod.requests.real)
         return None if requests else SKIP
 
-    def _requests(self, amounts: Mapping[str, int]) -> tuple[_Request, ...]:
-        return tuple(_Request(name, amounts[name], weight) for name, weight in self._weights if amounts.get(name))
+    def _requests(self, amounts: Mapping[str, int]) -> tuple[_ScoredRequest, ...]:
+        return tuple(_ScoredRequest(name, amounts[name], weight) for name, weight in self._weights if amounts.get(name))
 
     # Both forms convert to float before they add, so that amounts near the limit of int64 give equal results.
 

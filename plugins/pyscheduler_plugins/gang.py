@@ -40,7 +40,7 @@ from pyscheduler.api import (
     WaitingPod,
 )
 from pyscheduler_plugins.gang_resources import missing, unused
-from pyscheduler_plugins.gang_state import ACTIVATION_PAUSE, FailedAttempt, FreeCapacity, GangState, GangStates
+from pyscheduler_plugins.gang_state import ACTIVATION_PAUSE, FailedAttempt, FreeResources, GangState, GangStates
 from pyscheduler_plugins.pod_group import (
     POD_GROUP,
     POD_GROUP_LABEL,
@@ -245,7 +245,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
                 members={uid: member.signature for uid, member in members.items()},
                 unschedulable=frozenset(progress.unschedulable),
                 min_member=terms.min_member,
-                room=FreeCapacity.measure(cycle[_NODES], resources, waiting),
+                room=FreeResources.measure(cycle[_NODES], resources, waiting),
                 why=why.rstrip("."),
             )
         if waiting and _NODES not in cycle:

@@ -15,7 +15,7 @@ from pyscheduler_plugins.pod_group import GroupKey
 RETRY_DELAY = 10.0
 """Seconds for which a gang that did not fit is not retried in an unchanged cluster: kube-scheduler's maximum backoff.
 
-It also bounds the delay after a change that `FreeCapacity` does not include, such as a removed taint.
+It also bounds the delay after a change that `FreeResources` does not include, such as a removed taint.
 """
 ACTIVATION_PAUSE = 1.0
 """Seconds for which members do not activate others after a plugin has rejected one before Filter.
@@ -27,7 +27,7 @@ _FIRST_SWEEP = 64
 
 
 @dataclass(frozen=True, slots=True)
-class FreeCapacity:
+class FreeResources:
     """Free capacity of the cluster for a gang, including the reservations of its own waiting members.
 
     Equal values mean that a retry is useless. Otherwise the reservations that a gang releases would requeue it forever.
@@ -37,7 +37,7 @@ class FreeCapacity:
     amounts: tuple[int, ...]
 
     @staticmethod
-    def measure(nodes: NodeTable, resources: Collection[str], held_by: Collection[Pod] = ()) -> FreeCapacity:
+    def measure(nodes: NodeTable, resources: Collection[str], held_by: Collection[Pod] = ()) -> FreeResources:
         """Return the free capacity of `nodes`, with the reservations of `held_by` counted as free."""
         names = tuple(sorted(resources))
         slots = int((nodes.allowed_pods - nodes.pod_counts).sum()) + len(held_by)
@@ -46,11 +46,11 @@ class FreeCapacity:
             + sum(p.requests.effective.get(r, 0) for p in held_by)
             for r in names
         )
-        return FreeCapacity(names, (nodes.total, slots, *free))
+        return FreeResources(names, (nodes.total, slots, *free))
 
     def is_unchanged(self, nodes: NodeTable) -> bool:
         """Return True if `nodes` have this free capacity."""
-        return FreeCapacity.measure(nodes, self.resources) == self
+        return FreeResources.measure(nodes, self.resources) == self
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class FailedAttempt:
     members: Mapping[str, PodSignature]
     unschedulable: frozenset[str]
     min_member: int
-    room: FreeCapacity
+    room: FreeResources
     why: str
 
     def includes(self, pod: Pod) -> bool:

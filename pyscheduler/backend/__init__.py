@@ -29,8 +29,8 @@ from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.store import PodSnapshotStore, Subscription
 from pyscheduler.backend.task import (
-    Gang,
     RetryPolicy,
+    TaskGang,
     TaskPhase,
     TaskProblem,
     TaskRecord,
@@ -52,7 +52,6 @@ __all__ = [
     "ConnectionProblem",
     "FailureKind",
     "FixedBudget",
-    "Gang",
     "InsufficientResources",
     "KubernetesClient",
     "KubernetesTaskBackend",
@@ -70,6 +69,7 @@ __all__ = [
     "Subscription",
     "TaskExists",
     "TaskFinal",
+    "TaskGang",
     "TaskPhase",
     "TaskPodsLifecycleManager",
     "TaskProblem",

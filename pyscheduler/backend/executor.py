@@ -13,7 +13,7 @@ from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.decide import Call, CreatePod, DeletePod, Get
 from pyscheduler.backend.errors import retry_after
-from pyscheduler.backend.groups import PodGroups
+from pyscheduler.backend.groups import TaskPodGroups
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.store import PodSnapshotStore
 from pyscheduler.backend.task import Json, TaskRecord
@@ -39,7 +39,7 @@ class ApiCallExecutor:
         self,
         client: PodsApi,
         store: PodSnapshotStore,
-        groups: PodGroups,
+        groups: TaskPodGroups,
         body: Callable[[TaskRecord], Json],
         rng: random.Random,
         on_result: ResultHandler,

@@ -14,7 +14,7 @@ from pyscheduler.backend.template import POD_GROUPS, pod_group, selector
 _MISSING, _CONFLICT = 404, 409
 
 
-class PodGroups:
+class TaskPodGroups:
     """PodGroups of one backend; `table` lists the gangs that have tasks."""
 
     def __init__(self, client: PodsApi, table: TaskTable, backend: str) -> None:

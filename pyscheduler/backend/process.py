@@ -17,7 +17,7 @@ from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.errors import BackendStopped, retry_after
 from pyscheduler.backend.executor import ApiCallExecutor
-from pyscheduler.backend.groups import PodGroups
+from pyscheduler.backend.groups import TaskPodGroups
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
 from pyscheduler.backend.offers import Budget, QuotaAccountant
 from pyscheduler.backend.polling import PodsPollingSnapshotSource
@@ -74,7 +74,7 @@ class BackendRuntime:
         resource_version = natural(opened.saved.resource_version or "")
         store = PodSnapshotStore(resource_version)
         self._subscription = store.subscribe()
-        self._groups = PodGroups(client, self.table, settings.name)
+        self._groups = TaskPodGroups(client, self.table, settings.name)
         body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler)
         create_executor = partial(ApiCallExecutor, client, store, self._groups, body, rng)
         self.update_queue = UpdateQueue(self._confirm)

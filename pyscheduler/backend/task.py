@@ -53,7 +53,7 @@ class UpdatePolicy(enum.StrEnum):
     """The task is final; its record keeps the updated spec in `next_spec` and the message names it."""
 
 
-class Gang(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskGang(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Group of tasks that start together or not at all, once `size` tasks with this gang name fit.
 
     The backend creates its PodGroup (scheduling.x-k8s.io/v1alpha1), which the scheduler plugin Gang reads.
@@ -87,7 +87,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     priority_class: str = ""
     queue: str = ""
     """Value of the pod label pyscheduler.io/queue, for plugins and tools that share resources between queues."""
-    gang: Gang | None = None
+    gang: TaskGang | None = None
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     scheduler: str = ""

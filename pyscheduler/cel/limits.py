@@ -38,7 +38,7 @@ class CancelledError(Exception):
     """An evaluation that exceeds its cost limit, or the limit of steps. `&&` and `||` do not absorb it."""
 
 
-class _Steps:
+class _StepBudget:
     """Steps that the current evaluation may still do. One evaluation runs at a time in a thread of the core."""
 
     __slots__ = ("evaluation", "left")
@@ -48,7 +48,7 @@ class _Steps:
         self.evaluation = 0
 
 
-_STEPS: Final = _Steps()
+_STEPS: Final = _StepBudget()
 
 
 def start() -> None:

@@ -98,7 +98,7 @@ def _variables(call: FunctionCall, count: int, message: str) -> tuple[str, str]:
     return names[0], names[1] if count == 2 else ""
 
 
-class _Builder:
+class _NodeFactory:
     """Builds nodes at the place of a macro."""
 
     def __init__(self, call: FunctionCall) -> None:
@@ -138,7 +138,7 @@ class _Builder:
 def _all(count: int) -> _Expander:
     def build(call: FunctionCall) -> Expr:
         variables = _variables(call, count, "argument must be a simple name")
-        new = _Builder(call)
+        new = _NodeFactory(call)
         condition = new.call("@not_strictly_false", new.result())
         step = new.call("_&&_", new.result(), call.arguments[count])
         return new.loop(variables, new.literal(True), condition, step, new.result())
@@ -149,7 +149,7 @@ def _all(count: int) -> _Expander:
 def _exists(count: int) -> _Expander:
     def build(call: FunctionCall) -> Expr:
         variables = _variables(call, count, "argument must be a simple name")
-        new = _Builder(call)
+        new = _NodeFactory(call)
         condition = new.call("@not_strictly_false", new.call("!_", new.result()))
         step = new.call("_||_", new.result(), call.arguments[count])
         return new.loop(variables, new.literal(False), condition, step, new.result())
@@ -160,7 +160,7 @@ def _exists(count: int) -> _Expander:
 def _exists_one(count: int) -> _Expander:
     def build(call: FunctionCall) -> Expr:
         variables = _variables(call, count, "argument must be a simple name")
-        new = _Builder(call)
+        new = _NodeFactory(call)
         step = new.when(call.arguments[count], new.call("_+_", new.result(), new.literal(1)))
         result = new.call("_==_", new.result(), new.literal(1))
         return new.loop(variables, new.literal(0), new.literal(True), step, result)
@@ -170,27 +170,27 @@ def _exists_one(count: int) -> _Expander:
 
 def _filter(call: FunctionCall) -> Expr:
     variables = _variables(call, 1, "argument is not an identifier")
-    new = _Builder(call)
+    new = _NodeFactory(call)
     return new.collect(variables, new.list(), new.when(call.arguments[1], new.append(call.arguments[0])))
 
 
 def _map(call: FunctionCall) -> Expr:
     variables = _variables(call, 1, "argument is not an identifier")
-    new = _Builder(call)
+    new = _NodeFactory(call)
     *predicate, transform = call.arguments[1:]
     return new.collect(variables, new.list(), new.when(predicate[0] if predicate else None, new.append(transform)))
 
 
 def _transform_list(call: FunctionCall) -> Expr:
     variables = _variables(call, 2, "argument must be a simple name")
-    new = _Builder(call)
+    new = _NodeFactory(call)
     *predicate, transform = call.arguments[2:]
     return new.collect(variables, new.list(), new.when(predicate[0] if predicate else None, new.append(transform)))
 
 
 def _transform_map(call: FunctionCall) -> Expr:
     variables = _variables(call, 2, "argument must be a simple name")
-    new = _Builder(call)
+    new = _NodeFactory(call)
     *predicate, transform = call.arguments[2:]
     insert = new.call("cel.@mapInsert", new.result(), Ident(call.offset, variables[0]), transform)
     return new.collect(variables, new.map(), new.when(predicate[0] if predicate else None, insert))
@@ -198,7 +198,7 @@ def _transform_map(call: FunctionCall) -> Expr:
 
 def _transform_map_entry(call: FunctionCall) -> Expr:
     variables = _variables(call, 2, "argument must be a simple name")
-    new = _Builder(call)
+    new = _NodeFactory(call)
     *predicate, transform = call.arguments[2:]
     insert = new.call("cel.@mapInsert", new.result(), transform)
     return new.collect(variables, new.map(), new.when(predicate[0] if predicate else None, insert))

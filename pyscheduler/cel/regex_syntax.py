@@ -63,10 +63,10 @@ _Entry: TypeAlias = Node | _Mark
 
 def parse_regex(pattern: str) -> Node:
     """Return the program of a pattern. RegexError if it is invalid or too large."""
-    return _Parser(pattern).parse()
+    return _PatternParser(pattern).parse()
 
 
-class _Parser:
+class _PatternParser:
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.position = 0

@@ -9,7 +9,7 @@ from pyscheduler.cel.types import ERROR, CelType
 from pyscheduler.cel.values import Value
 
 
-class _Node:
+class _SyntaxNode:
     """A node: `offset` is the place in characters that its errors name, which for operators is that of the operator."""
 
     __slots__ = ("offset", "type")
@@ -19,7 +19,7 @@ class _Node:
         self.type: CelType = ERROR
 
 
-class Literal(_Node):
+class Literal(_SyntaxNode):
     """A constant."""
 
     __slots__ = ("value",)
@@ -29,7 +29,7 @@ class Literal(_Node):
         self.value = value
 
 
-class Ident(_Node):
+class Ident(_SyntaxNode):
     """A name. The checker sets `constant` if it is that of a type."""
 
     __slots__ = ("constant", "name")
@@ -40,7 +40,7 @@ class Ident(_Node):
         self.constant: CelType | None = None
 
 
-class Select(_Node):
+class Select(_SyntaxNode):
     """A field of an operand, or with `is_test` its presence. A qualified type name has a `constant`, like `Ident`."""
 
     __slots__ = ("constant", "field", "is_test", "operand")
@@ -53,7 +53,7 @@ class Select(_Node):
         self.constant: CelType | None = None
 
 
-class FunctionCall(_Node):
+class FunctionCall(_SyntaxNode):
     """A call. The checker sets the overloads that the types allow, and drops a target that is part of the name."""
 
     __slots__ = ("arguments", "function", "overloads", "target")
@@ -66,7 +66,7 @@ class FunctionCall(_Node):
         self.overloads: tuple[Overload, ...] = ()
 
 
-class ListLiteral(_Node):
+class ListLiteral(_SyntaxNode):
     """A list; the elements whose index is in `optionals` are left out if they have no value."""
 
     __slots__ = ("elements", "optionals")
@@ -77,7 +77,7 @@ class ListLiteral(_Node):
         self.optionals = optionals
 
 
-class MapLiteral(_Node):
+class MapLiteral(_SyntaxNode):
     """A map of key, value and whether the entry is optional."""
 
     __slots__ = ("entries",)
@@ -87,7 +87,7 @@ class MapLiteral(_Node):
         self.entries = entries
 
 
-class StructLiteral(_Node):
+class StructLiteral(_SyntaxNode):
     """A message. No type that selectors can name has fields, so the checker reports each one."""
 
     __slots__ = ("name",)
@@ -97,7 +97,7 @@ class StructLiteral(_Node):
         self.name = name
 
 
-class Comprehension(_Node):
+class Comprehension(_SyntaxNode):
     """A loop over a list or a map with an accumulator, which macros expand to."""
 
     __slots__ = ("accumulator", "condition", "initial", "range", "result", "step", "variable", "variable2")

@@ -105,7 +105,7 @@ def group_rows(context: Context, *, is_whole: bool = True) -> list[GroupRow]:
     groups = context.groups
     groups.report_usage()
     rows = [
-        _Group(context, key, state, is_whole).row()
+        _MemberGroup(context, key, state, is_whole).row()
         for key, state in groups.items()
         if any(pod.scheduler_name in context.profiles for pod in (*state.pods.values(), *state.succeeded.values()))
     ]
@@ -119,7 +119,7 @@ def quota_plugin(context: Context) -> Queues | None:
     return quota if isinstance(quota, Queues) else None
 
 
-class _Group:
+class _MemberGroup:
     """One group with members."""
 
     def __init__(self, context: Context, key: PodGroupKey, state: PodGroupState, is_whole: bool) -> None:

@@ -12,7 +12,7 @@ import click
 import yaml
 
 from pyscheduler.backend.state.request_queue import Forget, Kill, RequestQueue, Submit
-from pyscheduler.backend.task import Gang, RetryPolicy, TaskSpec
+from pyscheduler.backend.task import RetryPolicy, TaskGang, TaskSpec
 from pyscheduler.cli import options, task_view
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.sections import SectionedCommand, option
@@ -326,11 +326,11 @@ def _from_flags(id: str | None, command: Sequence[str], flags: dict[str, Any]) -
     return validated(TaskSpec(id=id, command=tuple(command), **fields))
 
 
-def _gang(text: str) -> Gang:
+def _gang(text: str) -> TaskGang:
     name, _, size = text.rpartition(":")
     if not name or not size.isdecimal():
         raise click.BadParameter(f"{text!r} is not NAME:SIZE", param_hint="--gang")
-    return Gang(name=name, size=int(size))
+    return TaskGang(name=name, size=int(size))
 
 
 def _retry(numbers: dict[str, str]) -> RetryPolicy:

@@ -94,7 +94,7 @@ class DefaultPreemptionArgs:
 
 
 @dataclass(frozen=True, slots=True)
-class _LowerPriority(PodCount):
+class _LowerPriorityCount(PodCount):
     """Count of pods with a lower priority."""
 
     priority: int
@@ -185,7 +185,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         if not total:
             return result
         start = cycle.rng().randrange(total)
-        lower = nodes.count_pods(_LowerPriority(pod.priority))
+        lower = nodes.count_pods(_LowerPriorityCount(pod.priority))
         potential = helpful[lower[helpful] > 0]
         result.rejections[NO_VICTIMS] += total - len(potential)
         if not len(potential):  # frequent: in a full cluster of one priority each pending pod comes here

@@ -136,7 +136,7 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class _Event(msgspec.Struct):
+class _WatchEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
@@ -159,7 +159,7 @@ class _Status(msgspec.Struct):
 
 
 _list = msgspec.json.Decoder(_List).decode
-_event = msgspec.json.Decoder(_Event).decode
+_event = msgspec.json.Decoder(_WatchEvent).decode
 _named = msgspec.json.Decoder(_Named).decode
 _status = msgspec.json.Decoder(_Status).decode
 

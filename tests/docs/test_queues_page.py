@@ -12,7 +12,7 @@ from pyscheduler_plugins.queues.drf import next_queue
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.queue import Queue
 from pyscheduler_plugins.queues.reclaim import find_victims
-from pyscheduler_plugins.queues.tree import QueueTree, Usage
+from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
 from pyscheduler_plugins.queues.usage import DecayedUsage
 from tests.docs.pages import rows, text_of
 from tests.scenarios.batch.cluster import Cluster
@@ -36,7 +36,7 @@ def test_shares(capacity: str, table: str) -> None:
     queues = [Queue(name=r[0], weight=int(r[1]), capability=cpu(r[3]), guarantee=cpu(r[4])) for r in examples]
     tree = QueueTree(link_queues(queues), cpu(capacity))
     for name, _, request, *_ in examples:
-        tree.set_usage(name, name, Usage({}, cpu(request)))
+        tree.set_usage(name, name, JobUsage({}, cpu(request)))
     assert [tree.deserved(name) for name, *_ in examples] == [cpu(share) for *_, share in examples]
 
 
@@ -49,7 +49,7 @@ def test_shares_in_a_hierarchy() -> None:
     tree = QueueTree(link_queues(Queue(name=n, parent=p, weight=int(w)) for n, p, w, _ in examples), cpu("40"))
     for name, *_ in examples:
         if not tree.children(name):
-            tree.set_usage(name, name, Usage({}, cpu("40")))
+            tree.set_usage(name, name, JobUsage({}, cpu("40")))
     assert [tree.deserved(name) for name, *_ in examples] == [cpu(share) for *_, share in examples]
 
 
@@ -58,7 +58,7 @@ def test_quotas() -> None:
     examples = list(rows(PAGE, "Quotas"))
     assert len(examples) == 3
     for allocated, request, allowed in examples:
-        tree.set_usage("job", "a", Usage(cpu(allocated)))
+        tree.set_usage("job", "a", JobUsage(cpu(allocated)))
         assert (not tree.allows("a", cpu(request))) == (allowed == "yes")
 
 
@@ -73,8 +73,8 @@ def test_reclaim() -> None:
             Queue(name="B", deserved=cpu("10")),
         ]
         tree = QueueTree(link_queues(queues), cpu("20"))
-        tree.set_usage("J", "A", Usage(cpu(str(count))))
-        tree.set_usage("K", "B", Usage(cpu("8"), cpu("2")))
+        tree.set_usage("J", "A", JobUsage(cpu(str(count))))
+        tree.set_usage("K", "B", JobUsage(cpu("8"), cpu("2")))
         bundles = bundles_of("J", "A", [RunningPod(str(i), cpu("1")) for i in range(count)], minimum)
         found = find_victims(tree, "B", cpu("2"), {}, bundles)
         assert sum(len(bundle.pods) for bundle in found.victims) == int(evicted)
@@ -112,7 +112,7 @@ def test_dominant_resource_fairness() -> None:
     free, running = {"cpu": 10, "memory": 10}, dict.fromkeys(examples, 0)
     while (queue := next_queue(tree, requests, free)) is not None:
         running[queue] += 1
-        tree.set_usage(queue, queue, Usage(dict.fromkeys(requests[queue], running[queue])))
+        tree.set_usage(queue, queue, JobUsage(dict.fromkeys(requests[queue], running[queue])))
         free = {r: n - requests[queue].get(r, 0) for r, n in free.items()}
     assert running == {queue: count for queue, (_, _, count) in examples.items()}
 

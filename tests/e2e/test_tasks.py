@@ -12,12 +12,12 @@ import pytest_asyncio
 from pyscheduler.backend import (
     BackendSettings,
     FixedBudget,
-    Gang,
     InsufficientResources,
     KubernetesClient,
     KubernetesTaskBackend,
     Resources,
     RetryPolicy,
+    TaskGang,
     TaskPhase,
     TaskRecord,
     TaskSpec,
@@ -227,7 +227,7 @@ async def test_offer_shrinks_and_recovers(stage: Stage) -> None:
 
 async def test_gang_starts_together_and_its_group_is_deleted(stage: Stage) -> None:
     api, groups = stage.plane.api, f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{stage.namespace}/podgroups"
-    crew = [stage.task(f"crew-{i}", seconds=0.5, gang=Gang(name="crew", size=4)) for i in range(4)]
+    crew = [stage.task(f"crew-{i}", seconds=0.5, gang=TaskGang(name="crew", size=4)) for i in range(4)]
     async with stage.backend() as backend:
         await backend.submit_all(crew[:3])
         waits = await until(backend, "crew-0", lambda record: record.phase is TaskPhase.PENDING)

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from pyscheduler_plugins.queues.bundles import Bundle, RunningPod, bundles_of
 from pyscheduler_plugins.queues.reclaim import find_victims
-from pyscheduler_plugins.queues.tree import QueueTree, Usage
+from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
 
 Amounts = dict[str, int]
 Cost = tuple[int, int, int, int, float]
@@ -191,5 +191,5 @@ class ReclaimingCluster:
     def _account(self, job: ElasticJob) -> None:
         running = len(job.running)
         self.tree.set_usage(
-            job.name, job.queue, Usage({"cpu": running * job.cpu}, {"cpu": (job.size - running) * job.cpu})
+            job.name, job.queue, JobUsage({"cpu": running * job.cpu}, {"cpu": (job.size - running) * job.cpu})
         )

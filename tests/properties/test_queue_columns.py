@@ -18,7 +18,7 @@ from pyscheduler_plugins.queues.child_columns import ChildColumns
 from pyscheduler_plugins.queues.hierarchy import Hierarchy
 from pyscheduler_plugins.queues.max_min import Claim, max_min
 from pyscheduler_plugins.queues.queue_node import QueueNode
-from pyscheduler_plugins.queues.tree import QueueTree, Usage
+from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.test_queue_shares import AMOUNTS, JOB_CHANGES, RESOURCES, WEIGHTS, hierarchies
 
@@ -143,7 +143,7 @@ def check_tree(story: Story) -> None:
 def _apply(tree: QueueTree, operation: Any) -> None:
     match operation:
         case (job, queue, allocated, pending):
-            tree.set_usage(job, f"q{queue}", Usage(allocated, pending))
+            tree.set_usage(job, f"q{queue}", JobUsage(allocated, pending))
         case (queue, is_held):
             tree.set_held_back(queue, is_held=is_held)
         case Hierarchy():

@@ -16,7 +16,7 @@ from pyscheduler_plugins.queues.hierarchy import Hierarchy, link_queues
 from pyscheduler_plugins.queues.max_min import Claim, max_min
 from pyscheduler_plugins.queues.queue import Queue, QueueState
 from pyscheduler_plugins.queues.queue_node import QueueNode
-from pyscheduler_plugins.queues.tree import QueueTree, Usage
+from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
 from tests.properties.profiles import assert_caught, quick
 
 EXAMPLES = 150
@@ -209,11 +209,11 @@ def check_tree(story: Story) -> None:
     hierarchy, other, operations = story
     tree = QueueTree(hierarchy)
     capacity: dict[str, int] = {}
-    jobs: dict[int, tuple[str, Usage]] = {}
+    jobs: dict[int, tuple[str, JobUsage]] = {}
     for operation in [{"cpu": 20, "nvidia.com/gpu": 7}, *operations, "queues", "read"]:
         match operation:
             case (job, queue, allocated, pending):
-                jobs[job] = (f"q{queue}", Usage(allocated, pending))
+                jobs[job] = (f"q{queue}", JobUsage(allocated, pending))
                 tree.set_usage(job, *jobs[job])
             case int(job):
                 jobs.pop(job, None)
@@ -231,7 +231,7 @@ def check_tree(story: Story) -> None:
                 tree.set_capacity(capacity)
 
 
-def _new_tree(hierarchy: Hierarchy, capacity: dict[str, int], jobs: dict[int, tuple[str, Usage]]) -> QueueTree:
+def _new_tree(hierarchy: Hierarchy, capacity: dict[str, int], jobs: dict[int, tuple[str, JobUsage]]) -> QueueTree:
     tree = QueueTree(hierarchy, capacity)
     for job, (queue, usage) in jobs.items():
         tree.set_usage(job, queue, usage)

@@ -14,7 +14,7 @@ from pyscheduler_plugins.queues import victim_search
 from pyscheduler_plugins.queues.bundles import Bundle, RunningPod, bundles_of
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.queue import Queue
-from pyscheduler_plugins.queues.tree import QueueTree, Usage
+from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
 from pyscheduler_plugins.queues.victim_search import _QueueBalance, _Search
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.reclaim_model import Amounts, ElasticJob, ReclaimingCluster, Request
@@ -54,10 +54,10 @@ def requests(draw: st.DrawFn) -> Request:
         in_queue, count = draw(st.sampled_from(others)), draw(st.integers(1, 3))
         amounts = {r: draw(st.integers(1, 5)) for r in resources}
         pods = [RunningPod(f"{job}-{i}", amounts, float(i)) for i in range(count)]
-        tree.set_usage(job, in_queue, Usage({r: count * n for r, n in amounts.items()}))
+        tree.set_usage(job, in_queue, JobUsage({r: count * n for r, n in amounts.items()}))
         bundles += bundles_of(str(job), in_queue, pods, draw(st.integers(0, count)), draw(st.integers(0, 1)))
     wanted: Amounts = {r: draw(st.integers(1, 7)) for r in resources}
-    tree.set_usage("request", queue, Usage({}, wanted))
+    tree.set_usage("request", queue, JobUsage({}, wanted))
     free = dict.fromkeys(resources, draw(st.integers(0, 1)))
     tree.set_capacity({r: n + tree.allocated("root").get(r, 0) for r, n in free.items()})
     return Request(tree, queue, wanted, free, bundles[:7])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyscheduler.backend.outcomes import Outcome
-from pyscheduler.backend.task import Gang, RetryPolicy, TaskPhase, TaskRecord, TaskSpec
+from pyscheduler.backend.task import RetryPolicy, TaskGang, TaskPhase, TaskRecord, TaskSpec
 
 
 def spec(id: str, **fields: object) -> TaskSpec:
@@ -24,7 +24,7 @@ def full_record(id: str) -> TaskRecord:
             env={"A": "ä", "QUOTED": '"\\\n'},
             command=("sh", "-c"),
             queue="night",
-            gang=Gang(name="g", size=3),
+            gang=TaskGang(name="g", size=3),
             retry=RetryPolicy(application=2, backoff_seconds=0.25),
             deadline_seconds=12.5,
             owner={"table": "orders", "since": None, "parts": [1, 2.5, True]},

@@ -12,7 +12,7 @@ from bench.decide.scenario import Row
 from bench.pod_features import Json
 from pyscheduler.core.commands import Command
 from pyscheduler_plugins.queues.plugin import QUEUE_ANNOTATION, Queues
-from pyscheduler_plugins.queues.tree import Usage
+from pyscheduler_plugins.queues.tree import JobUsage
 
 QUEUES = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -74,7 +74,7 @@ def _share_events(cluster: Cluster, leaves: Sequence[str], number: int) -> Actio
     tree = plugin.tree
 
     def change(i: int) -> list[Command]:
-        tree.set_usage(i % 7, leaves[i % len(leaves)], Usage({}, {"cpu": 10_000 + i, "memory": (i + 1) << 30}))
+        tree.set_usage(i % 7, leaves[i % len(leaves)], JobUsage({}, {"cpu": 10_000 + i, "memory": (i + 1) << 30}))
         tree.refresh()
         return []
 

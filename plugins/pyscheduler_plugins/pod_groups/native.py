@@ -43,14 +43,14 @@ class _SchedulingPolicy(ApiObject, frozen=True):
     gang: _Gang | None = None
 
 
-class _Topology(ApiObject, frozen=True):
+class _TopologyConstraint(ApiObject, frozen=True):
     key: str
 
 
 class SchedulingConstraints(ApiObject, frozen=True):
     """spec.schedulingConstraints."""
 
-    topology: tuple[_Topology, ...] | None = None
+    topology: tuple[_TopologyConstraint, ...] | None = None
 
 
 class _Spec(ApiObject, frozen=True):

@@ -32,7 +32,7 @@ class Child(Protocol):
         """Return the claim to the parent's share."""
 
 
-class _Resource:
+class _ResourceColumns:
     """Columns of one resource."""
 
     def __init__(self, weights: Ints) -> None:
@@ -74,13 +74,13 @@ class ChildColumns:
         self.is_held = np.zeros(len(children), np.bool_)
         """True for children without children that are held back."""
         self.inner = inner
-        self._resources: dict[str, _Resource] = {}
+        self._resources: dict[str, _ResourceColumns] = {}
         self._order: tuple[NDArray[np.bool_], NDArray[np.float64]] | None = None
 
-    def _of(self, resource: str) -> _Resource:
+    def _of(self, resource: str) -> _ResourceColumns:
         columns = self._resources.get(resource)
         if columns is None:
-            columns = self._resources[resource] = _Resource(self._weights)
+            columns = self._resources[resource] = _ResourceColumns(self._weights)
         return columns
 
     # -- changes -------------------------------------------------------------------------------------------------

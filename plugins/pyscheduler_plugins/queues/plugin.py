@@ -38,7 +38,7 @@ from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, ROOT, Declara
 from pyscheduler_plugins.queues.queue_delays import QueueDelays
 from pyscheduler_plugins.queues.quota_excess import excess, surplus_of
 from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim, may_reclaim_from
-from pyscheduler_plugins.queues.tree import QueueTree, Usage
+from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
 
 DEFAULT_QUEUE = "default"
 """Queue of pods that name none. It exists without an object."""
@@ -165,7 +165,7 @@ class Queues(QuotaPlugin):
         """Set what counts toward shares and quotas."""
         key, queue = group.key, self.queue_of_group(group)
         (with_shares, devices), (waiting, more_devices) = self._devices.split(allocated), self._devices.split(pending)
-        self._tree.set_usage(key, queue, Usage(with_shares, waiting))
+        self._tree.set_usage(key, queue, JobUsage(with_shares, waiting))
         self._tree.devices.set(key, queue, devices)
         if devices or more_devices:
             self._with_devices[key] = group, allocated, pending

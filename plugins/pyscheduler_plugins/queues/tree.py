@@ -17,7 +17,7 @@ from pyscheduler_plugins.queues.queue_node import JobTotals, OrderKey, QueueNode
 from pyscheduler_plugins.queues.quota_usage import QuotaUsage
 
 
-class Usage(Struct, frozen=True):
+class JobUsage(Struct, frozen=True):
     """Amounts of a job: those of pods with a node, and those of pods that wait for one."""
 
     allocated: Amounts = field(default_factory=dict)
@@ -59,7 +59,7 @@ class QueueTree:
     def __init__(self, hierarchy: Hierarchy | None = None, capacity: Mapping[str, int] | None = None) -> None:
         self._capacity: Amounts = dict(capacity or {})
         self._totals: dict[str, JobTotals] = {}
-        self._jobs: dict[Hashable, tuple[str, Usage]] = {}
+        self._jobs: dict[Hashable, tuple[str, JobUsage]] = {}
         self._nodes: dict[str, QueueNode] = {}
         self.terminating = QuotaUsage(self._path_of_any)
         """Resources of terminating pods."""
@@ -110,12 +110,12 @@ class QueueTree:
                 for node in self._nodes.values():
                     node.reset_order()
 
-    def set_usage(self, job: Hashable, queue: str, usage: Usage) -> None:
-        """Set the usage of a job; `Usage()` for a new one."""
-        old_queue, old = self._jobs.get(job, (queue, Usage()))
+    def set_usage(self, job: Hashable, queue: str, usage: JobUsage) -> None:
+        """Set the usage of a job; `JobUsage()` for a new one."""
+        old_queue, old = self._jobs.get(job, (queue, JobUsage()))
         if old_queue != queue:
             self.remove_job(job)
-            old = Usage()
+            old = JobUsage()
         self._jobs[job] = (queue, usage)
         self._change(queue, old, usage)
 
@@ -123,7 +123,7 @@ class QueueTree:
         """Remove a job and its usage."""
         removed = self._jobs.pop(job, None)
         if removed is not None:
-            self._change(removed[0], removed[1], Usage())
+            self._change(removed[0], removed[1], JobUsage())
 
     def set_held_back(self, queue: str, *, is_held: bool) -> None:
         """Set whether the next job of a queue is held back, so that the queue has no claim to the rest of its share."""
@@ -133,7 +133,7 @@ class QueueTree:
         if queue in self._nodes:
             self._nodes[queue].set_held(is_held=is_held)
 
-    def _change(self, queue: str, old: Usage, new: Usage) -> None:
+    def _change(self, queue: str, old: JobUsage, new: JobUsage) -> None:
         if old is new:
             return
         totals = self._totals.get(queue)
@@ -179,9 +179,9 @@ class QueueTree:
         """Return the allocated amounts of the queue and all queues below it."""
         return self._nodes[queue].allocated
 
-    def usage(self, job: Hashable) -> Usage:
+    def usage(self, job: Hashable) -> JobUsage:
         """Return the usage of a job; nothing for an unknown one."""
-        return self._jobs.get(job, ("", Usage()))[1]
+        return self._jobs.get(job, ("", JobUsage()))[1]
 
     def requested(self, queue: str) -> Mapping[str, int]:
         """Return the allocated and pending amounts of the subtree, as far as its capabilities allow."""

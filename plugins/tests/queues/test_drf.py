@@ -9,7 +9,7 @@ import pytest
 from pyscheduler_plugins.queues.drf import dominant_share, next_queue
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.queue import Queue
-from pyscheduler_plugins.queues.tree import QueueTree, Usage
+from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
 
 Amounts = dict[str, int]
 
@@ -46,7 +46,7 @@ class Filling:
     def set_running(self, queue: str, count: int) -> None:
         self.running[queue] = count
         request = self.tasks[queue][0]
-        self.tree.set_usage(queue, queue, Usage({r: n * count for r, n in request.items()}))
+        self.tree.set_usage(queue, queue, JobUsage({r: n * count for r, n in request.items()}))
 
 
 def test_dominant_share_is_the_largest_one() -> None:

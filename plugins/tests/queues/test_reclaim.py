@@ -10,7 +10,7 @@ from pyscheduler_plugins.queues.bundles import Bundle, RunningPod, bundles_of
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.queue import Queue
 from pyscheduler_plugins.queues.reclaim import Reclaim, find_victims
-from pyscheduler_plugins.queues.tree import QueueTree, Usage
+from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
 
 Amounts = dict[str, int]
 
@@ -43,10 +43,10 @@ class Cluster:
     def start(self, name: str, in_queue: str, pods: list[RunningPod], minimum: int = 1, priority: int = 0) -> None:
         self.bundles = [bundle for bundle in self.bundles if bundle.job != name]
         self.bundles += bundles_of(name, in_queue, pods, minimum, priority)
-        self.tree.set_usage(name, in_queue, Usage(total(pods)))
+        self.tree.set_usage(name, in_queue, JobUsage(total(pods)))
 
     def wait(self, name: str, in_queue: str, request: Amounts) -> None:
-        self.tree.set_usage(name, in_queue, Usage({}, request))
+        self.tree.set_usage(name, in_queue, JobUsage({}, request))
 
     @property
     def free(self) -> Amounts:

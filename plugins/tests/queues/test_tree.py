@@ -12,7 +12,7 @@ from pyscheduler_plugins.queues import queue_node
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.max_min import Claim, max_min
 from pyscheduler_plugins.queues.queue import Queue, QueueState, elastic_quota_pool
-from pyscheduler_plugins.queues.tree import Exceeded, QueueTree, Usage
+from pyscheduler_plugins.queues.tree import Exceeded, JobUsage, QueueTree
 
 GPU = "nvidia.com/gpu"
 
@@ -30,7 +30,7 @@ def tree(*queues: Queue, cpu: float = 0, **others: int) -> QueueTree:
 
 
 def run(of: QueueTree, name: str, allocated: float = 0, pending: float = 0, job: str = "job") -> None:
-    of.set_usage((name, job), name, Usage(cores(allocated), cores(pending)))
+    of.set_usage((name, job), name, JobUsage(cores(allocated), cores(pending)))
 
 
 def deserved(of: QueueTree, *names: str) -> list[float]:
@@ -139,11 +139,11 @@ def test_queues_are_ordered_by_priority_then_by_share() -> None:
 
 def test_share_of_a_resource_that_the_cluster_lacks_is_finite_and_changes_no_order() -> None:
     t = tree(queue("a"), queue("b"), cpu=10)
-    t.set_usage("j", "a", Usage({"cpu": 1000}, {"cpu": 9000, GPU: 4}))
+    t.set_usage("j", "a", JobUsage({"cpu": 1000}, {"cpu": 9000, GPU: 4}))
     run(t, "b", allocated=2, pending=8)
     assert t.deserved("a").get(GPU, 0) == 0
     assert sorted("ab", key=t.order_key) == ["a", "b"]
-    t.set_usage("k", "a", Usage({GPU: 4}))
+    t.set_usage("k", "a", JobUsage({GPU: 4}))
     assert t.share("a") == 2
 
 
@@ -161,7 +161,7 @@ def test_usage_is_summed_up_to_the_root_and_removed_again() -> None:
     t.remove_job("unknown")
     assert t.allocated("root") == cores(3)
     assert t.requested("a1") == cores(2)
-    t.set_usage(("a1", "second"), "a2", Usage(cores(2)))
+    t.set_usage(("a1", "second"), "a2", JobUsage(cores(2)))
     assert [t.allocated(n) for n in ("a1", "a2")] == [cores(0), cores(3)]
 
 
@@ -181,7 +181,7 @@ def test_jobs_of_an_unknown_queue_count_once_the_queue_exists() -> None:
 def test_changed_capacity_changes_the_shares() -> None:
     t = tree(queue("a"), queue("b"), queue("root", capability={"memory": 5}), cpu=10, memory=8)
     for name in "ab":
-        t.set_usage(name, name, Usage({}, {"cpu": 20_000, "memory": 20}))
+        t.set_usage(name, name, JobUsage({}, {"cpu": 20_000, "memory": 20}))
     assert t.deserved("a") == {"cpu": 5000, "memory": 3}
     t.set_capacity({"cpu": 30_000, "memory": 4})
     assert t.deserved("a") == {"cpu": 15_000, "memory": 2}
@@ -213,7 +213,7 @@ def test_quota_is_exact_to_the_milli_core() -> None:
 
 def test_quota_of_an_extended_resource_stops_only_pods_that_request_it() -> None:
     t = tree(queue("a", capability={GPU: 3}), cpu=100, **{GPU: 8})
-    t.set_usage("j", "a", Usage({GPU: 3, "cpu": 3000}))
+    t.set_usage("j", "a", JobUsage({GPU: 3, "cpu": 3000}))
     assert [each.resource for each in t.allows("a", {GPU: 1, "cpu": 1000})] == [GPU]
     assert t.allows("a", {"cpu": 1000}) == ()
     assert t.allows("a", {"cpu": 1000, GPU: 0}) == ()

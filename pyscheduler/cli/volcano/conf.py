@@ -67,7 +67,7 @@ def parse(text: str, source: str = "") -> VolcanoConf:
     if isinstance(value, dict) and value.get("kind") == "ConfigMap":
         key, text = _of_config_map(value, source)
         value = _only_document(text, f"{source}: data[{key}]" if source else key)
-    reader = _Reader()
+    reader = _ConfReader()
     conf = reader.conf(value)
     if reader.problems:
         raise ConfigError(reader.problems, source)
@@ -102,7 +102,7 @@ def _of_config_map(value: Mapping[str, Any], source: str) -> tuple[str, str]:
     return found[0], texts[found[0]]
 
 
-class _Reader:
+class _ConfReader:
     """Conversion of the decoded YAML; collects problems."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ class Triggered(NamedTuple):
     """Pods to restart, with RestartTask and RestartPod."""
 
 
-class _Event(NamedTuple):
+class _JobEvent(NamedTuple):
     name: str
     reason: str
     task: str = ""
@@ -57,40 +57,42 @@ def triggered(
     return None
 
 
-def _events(spec: JobSpec, status: Mapping[str, Any], pods: Sequence[PodRecord], group_phase: str) -> Iterator[_Event]:
+def _events(
+    spec: JobSpec, status: Mapping[str, Any], pods: Sequence[PodRecord], group_phase: str
+) -> Iterator[_JobEvent]:
     for pod in pods:
         if pod.phase == FAILED:
             reason = f"pod {pod.name} failed with exit code {pod.exit_code}"
-            yield _Event(POD_FAILED, reason, pod.task, pod)
+            yield _JobEvent(POD_FAILED, reason, pod.task, pod)
     counted = status.get("taskStatusCount") or {}
     for task in spec.tasks:
         present = sum(pod.task == task.name for pod in pods)
         before = sum(((counted.get(task.name) or {}).get("phase") or {}).values())
         missing = min(before, task.replicas) - present
         if missing > 0:
-            yield _Event(POD_EVICTED, f"task {task.name} has lost pods: {missing}", task.name)
+            yield _JobEvent(POD_EVICTED, f"task {task.name} has lost pods: {missing}", task.name)
     for task in spec.tasks:
         succeeded = sum(pod.task == task.name and pod.phase == SUCCEEDED for pod in pods)
         if task.replicas and succeeded >= task.replicas:
-            yield _Event(TASK_COMPLETED, f"all pods of task {task.name} have succeeded", task.name)
+            yield _JobEvent(TASK_COMPLETED, f"all pods of task {task.name} have succeeded", task.name)
     # After a restart, the phase is that of the pods before until new ones run.
     if group_phase == UNKNOWN and any(pod.phase == RUNNING for pod in pods):
-        yield _Event(UNKNOWN, "the phase of the PodGroup is Unknown")
+        yield _JobEvent(UNKNOWN, "the phase of the PodGroup is Unknown")
 
 
-def _action(spec: JobSpec, event: _Event) -> str:
+def _action(spec: JobSpec, event: _JobEvent) -> str:
     """Return the action for an event; the policies of the task are before those of the Job."""
     of_task = next((task.policies for task in spec.tasks if task.name == event.task), ())
     return next((policy.action for policy in (*of_task, *spec.policies) if _matches(policy, event)), "")
 
 
-def _matches(policy: Policy, event: _Event) -> bool:
+def _matches(policy: Policy, event: _JobEvent) -> bool:
     if policy.exit_code is not None:
         return event.pod is not None and event.pod.exit_code == policy.exit_code
     return event.name in policy.all_events or ANY_EVENT in policy.all_events
 
 
-def _targets(action: str, event: _Event, pods: Iterable[PodRecord]) -> Iterable[PodRecord]:
+def _targets(action: str, event: _JobEvent, pods: Iterable[PodRecord]) -> Iterable[PodRecord]:
     if action == RESTART_POD and event.pod is not None:
         return [event.pod]
     if action == RESTART_TASK or (action == RESTART_POD and event.name == TASK_COMPLETED):

@@ -25,7 +25,7 @@ from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, D,
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
-from pyscheduler.core.pod_groups.usage import GroupUsage, Usage
+from pyscheduler.core.pod_groups.usage import GroupUsage, QueueRequests
 
 _CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
 
@@ -312,7 +312,7 @@ class PodGroupManager(PodGroupStates):
         self._settle_claims()
         for of_queue, amounts in self._terminating.take_stale():
             self._call(None, quota, QUOTA, quota.set_terminating, of_queue, amounts)
-            used: Usage = (of_queue.queue, amounts, {}, False, of_queue.accounts)
+            used: QueueRequests = (of_queue.queue, amounts, {}, False, of_queue.accounts)
             self._reported.set(of_queue.key, used if amounts else None)
         for key, usage in self.usage.take_stale():
             self.usage.refused.discard(key)

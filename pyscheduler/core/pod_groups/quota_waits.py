@@ -54,7 +54,7 @@ class QuotaWait(NamedTuple):
     """True for surplus pods of a group with accounts, which add no job to those of its users."""
 
 
-class _Waiting:
+class _WaitingGroups:
     """Groups that wait for the same."""
 
     def __init__(self, group: PodGroup) -> None:
@@ -76,7 +76,7 @@ class QuotaWaits:
     def __init__(self, groups: PodGroupManager, queue: SchedulingQueue) -> None:
         self._groups = groups
         self._queue = queue
-        self._waiting: dict[QuotaWait, _Waiting] = {}
+        self._waiting: dict[QuotaWait, _WaitingGroups] = {}
         self._waits_of: dict[str, list[tuple[QuotaWait, Order]]] = {}
         """What each group waits for, by the UID of its entry, with its place there."""
         self._retried_for: dict[str, QuotaWait] = {}
@@ -153,7 +153,7 @@ class QuotaWaits:
         if waits and not self._waiting:
             self._groups.take_quota_changes()  # those before matter to no group
         for wait in waits:
-            self._waiting.setdefault(wait, _Waiting(group)).entries[order] = queued
+            self._waiting.setdefault(wait, _WaitingGroups(group)).entries[order] = queued
         if waits:
             self._waits_of[queued.pod.uid] = [(wait, order) for wait in waits]
         self._end_retry(queued, waits)
@@ -195,7 +195,7 @@ class QuotaWaits:
         for wait in [wait for wait in waits if wait in self._waiting]:
             self._retry_first(wait, self._waiting[wait], now)
 
-    def _retry_first(self, wait: QuotaWait, waiting: _Waiting, now: float) -> None:
+    def _retry_first(self, wait: QuotaWait, waiting: _WaitingGroups, now: float) -> None:
         if waiting.retried is not None:
             if self._queue.is_queued(waiting.retried):
                 return

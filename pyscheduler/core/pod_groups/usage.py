@@ -37,7 +37,7 @@ class GroupUsage:
         return {r: n for r, n in allocated.items() if n > 0}, {r: n for r, n in pending.items() if n > 0}
 
 
-Usage = tuple[str, dict[str, int], dict[str, int], bool, tuple[str, ...]]
+QueueRequests = tuple[str, dict[str, int], dict[str, int], bool, tuple[str, ...]]
 """Queue, allocated and pending amounts of a group, whether pods of it have a node, and its accounts."""
 
 
@@ -45,11 +45,11 @@ class ReportedUsage:
     """Usage of all groups as the Quota plugin has it, and whether that has changed since it was compared last."""
 
     def __init__(self) -> None:
-        self._now: dict[PodGroupKey, Usage] = {}
-        self._before: dict[PodGroupKey, Usage | None] = {}
+        self._now: dict[PodGroupKey, QueueRequests] = {}
+        self._before: dict[PodGroupKey, QueueRequests | None] = {}
         """Usage at the last comparison of the groups for which it was reported since then."""
 
-    def set(self, key: PodGroupKey, usage: Usage | None) -> None:
+    def set(self, key: PodGroupKey, usage: QueueRequests | None) -> None:
         """Record the usage of a group; None for a removed one."""
         old = self._now.get(key)
         if usage is None and self._before.get(key, old) is None:

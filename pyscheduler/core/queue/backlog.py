@@ -42,13 +42,13 @@ TOO_MANY = ClusterEvent(ANY_RESOURCE, Action.ALL, label=labels.TOO_MANY_EVENTS)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class _Steps:
+class _RemainingSteps:
     steps: Iterator[bool] | None = None
     """Remaining steps; None before the first slice."""
 
 
 @dataclass(slots=True, eq=False)
-class Move(_Steps):
+class Move(_RemainingSteps):
     """Evaluation of one event for the pods in the unschedulable tier."""
 
     number: int
@@ -86,14 +86,14 @@ class Move(_Steps):
 
 
 @dataclass(slots=True, eq=False)
-class Release(_Steps):
+class Release(_RemainingSteps):
     """End of the backoffs that have expired at this time."""
 
     at: float
 
 
 @dataclass(slots=True, eq=False)
-class Readmission(_Steps):
+class Readmission(_RemainingSteps):
     """Admission of all pods by new plugins, after a reconfiguration."""
 
     number: int

@@ -62,14 +62,14 @@ _SCOPES: dict[Change, dict[Reads, Scope]] = {
 }
 
 
-class _Reader(Protocol):
+class _ReadsDeclaration(Protocol):
     @property
     def reads(self) -> Reads: ...
     @property
     def reads_identity(self) -> bool: ...
 
 
-def invalidation_scopes(plugin: _Reader, reads: Reads | None = None) -> tuple[Scope, ...]:
+def invalidation_scopes(plugin: _ReadsDeclaration, reads: Reads | None = None) -> tuple[Scope, ...]:
     """Return the scope of each kind of change for the plugin, indexed by `Change`; `reads` replaces the plugin's."""
     return _scopes(plugin.reads if reads is None else reads, plugin.reads_identity)
 
@@ -87,7 +87,7 @@ class CachedColumn:
 
     __slots__ = ("all_stale", "is_volatile", "reach")
 
-    def __init__(self, plugin: _Reader, reads: Reads | None = None) -> None:
+    def __init__(self, plugin: _ReadsDeclaration, reads: Reads | None = None) -> None:
         self.reach = invalidation_scopes(plugin, reads)
         self.is_volatile = Scope.EVERYWHERE in (self.reach[Change.USAGE], self.reach[Change.ATTEMPT])
         """True if the whole column is stale as soon as any pod is added or removed, or at every attempt."""

@@ -35,7 +35,7 @@ DEFAULT_TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.i
 """Keys of the default topology spread constraints, which apply to nearly every pod: their columns always exist."""
 
 
-class _Topology(NamedTuple):
+class _CachedTopology(NamedTuple):
     """Cached domains of a label, with what they were computed from."""
 
     column: CategoricalColumn[str | None]
@@ -73,7 +73,7 @@ class ClusterState:
         self.placed = PlacedPods()
         """Pods on existing nodes by signature, with the counts that plugins read."""
         self._shared_fields = SharedNodeFields()
-        self._topologies: dict[str, _Topology] = {}
+        self._topologies: dict[str, _CachedTopology] = {}
         self._label_keys: Counter[str] = Counter()
         """Number of nodes by label key."""
         self._no_label: CategoricalColumn[str | None] = CategoricalColumn(None)
@@ -200,7 +200,7 @@ class ClusterState:
             ids.flags.writeable = False
             if len(self._topologies) >= _MAX_TOPOLOGIES:
                 self._topologies.clear()
-            cached = self._topologies[key] = _Topology(column, column.version, n, Domains(ids, column.known))
+            cached = self._topologies[key] = _CachedTopology(column, column.version, n, Domains(ids, column.known))
         return cached.domains
 
     def _count_images(self, before: Mapping[str, int], images: Mapping[str, int]) -> None:

@@ -80,11 +80,11 @@ class TableWithoutLowerPriority(ColumnTable):
     def _without_lower(self, amounts: Ints, count: PodCount) -> Ints:
         """Return the nodes' amounts without those of lower-priority pods; `count` is the amount of a pod."""
         self.overflowed |= amounts >= TOO_BIG
-        return amounts - super().count_pods(_LowerPriority(self._priority, count))
+        return amounts - super().count_pods(_CountBelow(self._priority, count))
 
     def _with_other_ports(self) -> list[int]:
         """Return the nodes on which this table may have other used ports than the cluster."""
-        return np.flatnonzero(super().count_pods(_LowerPriority(self._priority, HostPortCount()))).tolist()
+        return np.flatnonzero(super().count_pods(_CountBelow(self._priority, HostPortCount()))).tolist()
 
     def _used_ports(self, index: int, node: NodeRow) -> frozenset[HostPort]:  # noqa: ARG002
         """Return the used ports of a node; as in kube-scheduler, a removed pod frees ports that others share."""
@@ -230,7 +230,7 @@ class _NonZeroRequests(PodCount):
 
 
 @dataclass(frozen=True, slots=True)
-class _LowerPriority(PodCount):
+class _CountBelow(PodCount):
     """Another count, of the pods below a priority."""
 
     priority: int

@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Node:
+class _HollowNode:
     template: NodeTemplate
     address: str
     capacity: NodeCapacity
@@ -94,7 +94,7 @@ class HollowNodes:
         self._timings = timings if timings is not None else LifecycleTimings()
         self._heartbeat, self._clear_taints = heartbeat_seconds, clear_taints
         self._addresses, self._pod_addresses = count(1), count(1)
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, _HollowNode] = {}
         self._pod_states: dict[str, _PodState] = {}
         self._finished: set[str] = set()
         """UIDs of pods with a final status that is written, though the informer may not have received it yet."""
@@ -164,7 +164,7 @@ class HollowNodes:
 
     async def _register(self, template: NodeTemplate) -> None:
         address = _address(64, next(self._addresses))
-        node = self._nodes[template.name] = _Node(template, address, NodeCapacity(amounts(template.amounts)))
+        node = self._nodes[template.name] = _HollowNode(template, address, NodeCapacity(amounts(template.amounts)))
         now = self._clock.wall()
         try:
             created = await self._client.create(NODES, node_object(template, address, now))
@@ -201,7 +201,7 @@ class HollowNodes:
         finally:
             self._heartbeats.add_at(name, now + self._heartbeat)
 
-    async def _renew_lease(self, node: _Node, now: float) -> None:
+    async def _renew_lease(self, node: _HollowNode, now: float) -> None:
         name = node.template.name
         try:
             await self._client.patch(LEASES, (LEASE_NAMESPACE, name), lease_renewal(now))
@@ -272,7 +272,7 @@ class HollowNodes:
         if decision.requeue_at < math.inf:
             self._pods.add_at(key, decision.requeue_at)
 
-    def _place(self, pod: HollowPod, node: _Node) -> _PodState:
+    def _place(self, pod: HollowPod, node: _HollowNode) -> _PodState:
         for problem in invalid_annotations(pod):
             pod_name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             _log.warning("pod %s: ignoring invalid annotation: %s", pod_name, problem)

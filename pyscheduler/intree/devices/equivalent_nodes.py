@@ -41,7 +41,7 @@ class _PoolSet:
         """Positions of the nodes."""
 
 
-class _Node(NamedTuple):
+class _NodePools(NamedTuple):
     """Pools of a node, with the name and the labels for which they were gathered."""
 
     name: str
@@ -50,7 +50,7 @@ class _Node(NamedTuple):
     pools: _PoolSet | None
 
 
-_UNREAD: Final = _Node("", None, None)
+_UNREAD: Final = _NodePools("", None, None)
 _Usable = tuple[bool, ...]
 """For each device of a slice that leaves the nodes to its devices: True if the node can use it."""
 
@@ -65,7 +65,7 @@ class EquivalentNodes:
         """Version that changes whenever all numbers get another meaning."""
         self._inventory = Inventory(())
         self._nodes_version = -1
-        self._nodes: list[_Node] = []
+        self._nodes: list[_NodePools] = []
         self._sets: dict[Hashable, _PoolSet] = {}
         """Pools by the slices from which they were gathered, of the current inventory."""
         self._sets_of: dict[PoolID, set[_PoolSet]] = {}
@@ -118,7 +118,7 @@ class EquivalentNodes:
                 self._forget(position)
                 pools = self._pools(inventory, node.name, node.labels)
                 pools.positions.add(position)
-                self._nodes[position] = _Node(node.name, labels, pools)
+                self._nodes[position] = _NodePools(node.name, labels, pools)
                 read.add(pools)
         self._inventory, self._nodes_version = inventory, nodes.version
         return read

@@ -38,7 +38,7 @@ class EligibleDomains(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class _Cached:
+class _CachedDomains:
     """Eligible domains of constraints, with what they were computed from."""
 
     topologies: list[Domains]
@@ -56,8 +56,8 @@ class EligibleDomainsCache:
     """Eligible domains of constraints, cached by signature and policies until the nodes that they depend on change."""
 
     def __init__(self) -> None:
-        self._by_policies: dict[Hashable, _Cached] = {}
-        self._by_signature: WeakKeyDictionary[PodSignature, tuple[SpreadConstraints, int, ref[_Cached]]] = (
+        self._by_policies: dict[Hashable, _CachedDomains] = {}
+        self._by_signature: WeakKeyDictionary[PodSignature, tuple[SpreadConstraints, int, ref[_CachedDomains]]] = (
             WeakKeyDictionary()
         )
         """Second index, which is faster, with the version of the nodes for which an entry was valid last.
@@ -89,7 +89,7 @@ class EligibleDomainsCache:
             if len(self._by_policies) >= _CACHE_SIZE:
                 self._by_policies.clear()
             policy_version = version if _policies_read_nodes(spreads, signature) else None
-            cached = self._by_policies[key] = _Cached(topologies, policy_version, eligible)
+            cached = self._by_policies[key] = _CachedDomains(topologies, policy_version, eligible)
         self._by_signature[signature] = (spreads, version, ref(cached))
         return cached.eligible
 

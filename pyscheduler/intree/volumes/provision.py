@@ -54,7 +54,7 @@ class _Capacity(msgspec.Struct, frozen=True):
     free: FreeCapacity
 
 
-class _Cached(NamedTuple):
+class _CachedCapacity(NamedTuple):
     """A result with what it was computed from."""
 
     storage_class: Object
@@ -72,7 +72,7 @@ class Provisioner:
         self._handle = handle
         self._storage = storage
         self._capacities = ObjectIndex(handle, CSI_STORAGE_CAPACITY, self._read_capacity, lambda c: (c.storage_class,))
-        self._cached: dict[ClaimRequest, _Cached] = {}
+        self._cached: dict[ClaimRequest, _CachedCapacity] = {}
 
     def provision(self, claim: DelayedClaim) -> Provisioning:
         """Return where the claim can be provisioned. StatusError if it has no class or the class does not exist."""
@@ -88,26 +88,26 @@ class Provisioner:
             cached = self._cached[request] = self._compute(request, storage_class)
         return cached.provisioning
 
-    def _is_valid(self, cached: _Cached) -> bool:
+    def _is_valid(self, cached: _CachedCapacity) -> bool:
         if cached.driver is not self._storage.csi_driver(cached.provisioner):
             return False
         return cached.capacities is None or cached.capacities == self._handle.objects.version(CSI_STORAGE_CAPACITY)
 
-    def _compute(self, request: ClaimRequest, storage_class: Object) -> _Cached:
+    def _compute(self, request: ClaimRequest, storage_class: Object) -> _CachedCapacity:
         provisioner = text(storage_class, "provisioner")
         driver = self._storage.csi_driver(provisioner)
         if provisioner in ("", NO_PROVISIONER):
-            return _Cached(storage_class, provisioner, driver, None, Provisioning(NOWHERE, None))
+            return _CachedCapacity(storage_class, provisioner, driver, None, Provisioning(NOWHERE, None))
         topology = _allowed_topologies(storage_class)
         if not request.states_size or field(driver, "spec", "storageCapacity") is not True:
-            return _Cached(storage_class, provisioner, driver, None, Provisioning(topology, None))
+            return _CachedCapacity(storage_class, provisioner, driver, None, Provisioning(topology, None))
         version = self._handle.objects.version(CSI_STORAGE_CAPACITY)
         capacities = self._capacities.by_value(request.storage_class)
         # kube-scheduler takes any of those that suffice on a node; here it is the first by name.
         ordered = (capacities[key] for key in sorted(capacities, key="/".join))
         enough = [c.free for c in ordered if c.limit >= request.size.units]
         nodes = tuple(free.nodes for free in enough)
-        return _Cached(
+        return _CachedCapacity(
             storage_class, provisioner, driver, version, Provisioning(topology, nodes, CapacityIndex(enough))
         )
 

@@ -14,7 +14,7 @@ import pytest
 from pyscheduler_plugins.queues.drf import dominant_share, next_queue
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.queue import Queue
-from pyscheduler_plugins.queues.tree import QueueTree, Usage
+from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
 from pyscheduler_plugins.queues.usage import DecayedUsage
 
 VOLCANO = "Volcano, docs/design"
@@ -139,7 +139,7 @@ def test_shares(example: Example) -> None:
     tree = QueueTree(link_queues(row.queue for row in example.rows), {"cpu": example.capacity})
     for row in example.rows:
         if row.requested:
-            tree.set_usage(row.queue.name, row.queue.name, Usage({}, {"cpu": row.requested}))
+            tree.set_usage(row.queue.name, row.queue.name, JobUsage({}, {"cpu": row.requested}))
     shares = {row.queue.name: tree.deserved(row.queue.name).get("cpu", 0) for row in example.rows}
     assert shares == {row.queue.name: row.share for row in example.rows}
     others = [row for row in example.rows if row.documented is not None and row.documented != row.share]
@@ -200,7 +200,7 @@ def test_dominant_resource_fairness(source: str) -> None:
     tasks, running = {each.queue: each.task for each in examples}, dict.fromkeys((each.queue for each in examples), 0)
     while (queue := next_queue(tree, tasks, free)) is not None:
         running[queue] += 1
-        tree.set_usage(queue, queue, Usage({r: n * running[queue] for r, n in tasks[queue].items()}))
+        tree.set_usage(queue, queue, JobUsage({r: n * running[queue] for r, n in tasks[queue].items()}))
         free = {r: n - tasks[queue].get(r, 0) for r, n in free.items()}
     assert running == {each.queue: each.running for each in examples}
     assert all(each.documented is None or abs(each.running - each.documented) == 1 for each in examples)

@@ -15,13 +15,13 @@ from pyscheduler.api import ResourceKind
 from pyscheduler.backend import (
     BackendStopped,
     FixedBudget,
-    Gang,
     InsufficientResources,
     KubernetesTaskBackend,
     NamespaceQuota,
     Resources,
     TaskExists,
     TaskFinal,
+    TaskGang,
     TaskPhase,
     TaskProblem,
     TaskRecord,
@@ -277,7 +277,7 @@ async def test_pods_without_a_task_are_reported_as_orphans_and_not_deleted() -> 
 @on_virtual_time
 async def test_pod_group_exists_as_long_as_its_gang_has_tasks() -> None:
     fixture, plural = BackendFixture(), "podgroups"
-    gang = Gang(name="crew", size=2)
+    gang = TaskGang(name="crew", size=2)
     async with fixture.backend() as backend:
         await backend.submit_all([task("a", gang=gang), task("b", gang=gang)])
         await asyncio.sleep(3.0)

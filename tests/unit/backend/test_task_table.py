@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from pyscheduler.backend import Gang, Resources, TaskFinal, TaskPhase, TaskRecord, TaskSpec, TaskTable
+from pyscheduler.backend import Resources, TaskFinal, TaskGang, TaskPhase, TaskRecord, TaskSpec, TaskTable
 from pyscheduler.backend.state import StateProblem
 from pyscheduler.backend.state.memory import MemoryState
 
@@ -73,7 +73,7 @@ def test_larger_requests_of_a_running_task_are_allocated_at_once() -> None:
 
 
 def test_gang_size_counts_tasks_that_are_not_final() -> None:
-    specs = [TaskSpec(id=name, image="x", gang=Gang(name="crew", size=2)) for name in "ab"]
+    specs = [TaskSpec(id=name, image="x", gang=TaskGang(name="crew", size=2)) for name in "ab"]
     a, b = (TaskRecord(spec=spec) for spec in specs)
     table = table_of(a, b)
     assert table.gang_size("crew") == 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api.objects import Toleration
-from pyscheduler.backend import Gang, Resources, TaskProblem, TaskRecord, TaskSpec
+from pyscheduler.backend import Resources, TaskGang, TaskProblem, TaskRecord, TaskSpec
 from pyscheduler.backend.task import Json, check
 from pyscheduler.backend.template import pod_body, pod_group, pod_name
 
@@ -44,7 +44,7 @@ def test_pod_of_a_task_in_short_form() -> None:
         priority_class="low",
         node_selector={"disk": "ssd"},
         tolerations=(Toleration(key="spot", operator="Exists"),),
-        gang=Gang(name="crew", size=2),
+        gang=TaskGang(name="crew", size=2),
     )
     assert manifest["metadata"]["finalizers"] == ["pyscheduler.io/task"]
     assert manifest["metadata"]["annotations"] == {
@@ -97,7 +97,7 @@ def test_requests_of_short_form_and_template_are_equal() -> None:
 
 
 def test_pod_group_of_a_gang() -> None:
-    spec = TaskSpec(id="t", image="x", gang=Gang(name="crew", size=3, timeout_seconds=9))
+    spec = TaskSpec(id="t", image="x", gang=TaskGang(name="crew", size=3, timeout_seconds=9))
     group = pod_group(spec, "b")
     assert group["spec"] == {"minMember": 3, "scheduleTimeoutSeconds": 9}
     assert group["metadata"] == {"name": "crew", "labels": {"pyscheduler.io/backend": "b"}}
@@ -114,7 +114,7 @@ def test_pod_group_of_a_gang() -> None:
         pytest.param({"id": "t", "pod": {}}, "pod.spec", id="no spec"),
         pytest.param({"id": "t", "image": "x", "cpu": "a lot"}, "cpu: 'a lot'", id="invalid quantity"),
         pytest.param({"id": "t", "image": "x", "cpu": "-1"}, "cpu: -1", id="negative quantity"),
-        pytest.param({"id": "t", "image": "x", "gang": Gang(name="g", size=0)}, "gang needs", id="empty gang"),
+        pytest.param({"id": "t", "image": "x", "gang": TaskGang(name="g", size=0)}, "gang needs", id="empty gang"),
         pytest.param({"id": "t", "image": "x", "pending_seconds": 0.0}, "above 0", id="pending_seconds is 0"),
     ],
 )

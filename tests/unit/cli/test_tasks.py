@@ -15,7 +15,7 @@ import yaml
 from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.state.request_queue import Forget, Kill, Request, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
-from pyscheduler.backend.task import Gang, RetryPolicy, TaskPhase, TaskRecord, TaskSpec
+from pyscheduler.backend.task import RetryPolicy, TaskGang, TaskPhase, TaskRecord, TaskSpec
 from pyscheduler.cli import main
 from tests.tasks.records import record
 
@@ -84,7 +84,7 @@ def test_submit_builds_a_task_from_flags(tasks: Cli) -> None:
             node_selector={"zone": "a"},
             priority_class="high",
             queue="night",
-            gang=Gang(name="g", size=3),
+            gang=TaskGang(name="g", size=3),
             retry=RetryPolicy(application=2),
             pending_seconds=30.0,
             deadline_seconds=3600.0,

@@ -45,8 +45,9 @@ def test_docstrings_of_attributes_count() -> None:
 
 
 def test_a_class_name_for_two_things_is_found() -> None:
-    trees = {Path(f"pyscheduler/{name}.py"): ast.parse("class Page: ...") for name in ("a", "b")}
-    assert ambiguous_classes(trees) == ["Page: pyscheduler/a.py:1, pyscheduler/b.py:1"]
+    files = ("pyscheduler/a.py", "plugins/pyscheduler_plugins/b.py", "plugins/tests/c.py")
+    trees = {Path(file): ast.parse("class Page: ...") for file in files}
+    assert ambiguous_classes(trees) == ["Page: pyscheduler/a.py:1, plugins/pyscheduler_plugins/b.py:1"]
 
 
 def test_kubernetes_own_types_have_the_names_of_the_api() -> None:
