@@ -21,6 +21,7 @@ from pyscheduler.backend.errors import (
     UnknownTask,
 )
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
+from pyscheduler.backend.logs import FileLogs, LogStore, LogsUnavailable, S3Logs, StreamLogs, TaskLog
 from pyscheduler.backend.offers import Budget, FixedBudget, NamespaceQuota, Offer
 from pyscheduler.backend.outcomes import OUTCOME_INFO, FailureKind, Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState
@@ -51,10 +52,13 @@ __all__ = [
     "Budget",
     "ConnectionProblem",
     "FailureKind",
+    "FileLogs",
     "FixedBudget",
     "InsufficientResources",
     "KubernetesClient",
     "KubernetesTaskBackend",
+    "LogStore",
+    "LogsUnavailable",
     "NamespaceQuota",
     "Offer",
     "Outcome",
@@ -66,10 +70,13 @@ __all__ = [
     "PodsWatchSnapshotSource",
     "Resources",
     "RetryPolicy",
+    "S3Logs",
+    "StreamLogs",
     "Subscription",
     "TaskExists",
     "TaskFinal",
     "TaskGang",
+    "TaskLog",
     "TaskPhase",
     "TaskPodsLifecycleManager",
     "TaskProblem",

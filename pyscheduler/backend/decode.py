@@ -149,6 +149,7 @@ def state_of(pod: PodDocument) -> PodState:
         else "",
         gated=is_gated,
         restarts=max((s.restart_count for s in statuses), default=0),
+        containers=tuple(filter(None, annotations.get(CONTAINERS, "").split(","))),
         main_ended=bool(main_ended),
         created_at=_seconds(meta.creation_timestamp),
         started_at=_seconds(status.start_time),

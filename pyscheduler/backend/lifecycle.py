@@ -11,7 +11,6 @@ import asyncio
 import heapq
 import logging
 import math
-import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
@@ -20,6 +19,7 @@ import msgspec
 from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.broadcast import BroadcastEvent
+from pyscheduler.backend.context import BackendContext
 from pyscheduler.backend.decide import (
     Call,
     CreatePod,
@@ -74,13 +74,13 @@ class TaskPodsLifecycleManager:
         subscription: Subscription,
         notify: Callable[[TaskRecord], None],
         create_executor: Callable[[ResultHandler], ApiCallExecutor],
-        clock: Callable[[], float],
-        rng: random.Random,
+        context: BackendContext,
     ) -> None:
         self.committed = BroadcastEvent()
         """Notified after each commit."""
         self._table, self._settings, self._subscription = table, settings, subscription
-        self._notify, self._clock, self._rng = notify, clock, rng
+        self._notify = notify
+        self._clock, self._rng, self._problems, self._metrics = context
         self._pods: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
         self._times: dict[str, PodTimes] = {}
         self._runtimes: defaultdict[str, _TaskRuntime] = defaultdict(_TaskRuntime)
@@ -168,7 +168,9 @@ class TaskPodsLifecycleManager:
 
     def _handle_deleted(self, pod: PodState) -> None:
         self._warned.discard(pod.uid)
-        self._times.pop(pod.uid, None)
+        times = self._times.pop(pod.uid, None)
+        if times is not None:
+            self._metrics.observe_pod(times, self._clock())
         pods = self._pods.get(pod.task, {})
         if pod.name in pods and pods[pod.name].uid == pod.uid:
             del pods[pod.name]
@@ -204,10 +206,12 @@ class TaskPodsLifecycleManager:
             except StateProblem as problem:
                 pause = backoff.next_delay()
                 _log.error("writing the state failed, retrying in %.1f s: %s", pause, problem)
+                self._problems.report("state", problem)
                 await asyncio.sleep(pause)
                 self._wake.set()
             else:
                 backoff.reset()
+                self._problems.clear("state")
 
     async def _sleep(self) -> None:
         until = min(
@@ -231,7 +235,9 @@ class TaskPodsLifecycleManager:
                 self._decide(task, now)
             due = bool(tasks) or now >= self._resource_version_at + self._settings.place_seconds
             resource_version = self._subscription.resource_version if due else None
+            began = asyncio.get_running_loop().time()
             committed = await self._table.commit(None if resource_version is None else str(resource_version))
+            self._metrics.observe_step("commit", asyncio.get_running_loop().time() - began)
             self._resource_version_at = now if due else self._resource_version_at
         except BaseException:
             self._dirty = {**tasks, **self._dirty}
@@ -258,6 +264,8 @@ class TaskPodsLifecycleManager:
             if new is record:
                 break
             self._table.change(record, new)
+            if new.attempt != record.attempt or (new.final and not record.final):
+                self._metrics.count_attempt(new.reason)
             if new.attempt != record.attempt:
                 self._runtimes[task].rejection, self._runtimes[task].create_unconfirmed = None, False
             record, observation = new, self._observation(new)

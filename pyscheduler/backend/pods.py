@@ -42,6 +42,8 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     """True while scheduling gates keep schedulers from the pod."""
     restarts: int = 0
     """Most restarts of one container."""
+    containers: tuple[str, ...] = ()
+    """Names of the task's own containers."""
     main_ended: bool = False
     """True if all containers of the task have ended for good; injected sidecars may still run."""
     created_at: float | None = None
@@ -71,6 +73,7 @@ class PodTimes(msgspec.Struct, frozen=True, kw_only=True):
     accepted: float | None = None
     """The kubelet had accepted the pod."""
     bound: float | None = None
+    running: float | None = None
     main_ended: float | None = None
     deleting: float | None = None
     stopped: float | None = None
@@ -81,6 +84,7 @@ class PodTimes(msgspec.Struct, frozen=True, kw_only=True):
             "tried": bool(pod.unschedulable),
             "accepted": pod.started_at is not None,
             "bound": bool(pod.node),
+            "running": pod.phase == "Running",
             "main_ended": pod.main_ended,
             "deleting": pod.deleting,
             "stopped": pod.stopped,

@@ -10,6 +10,7 @@ from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.errors import retry_after
+from pyscheduler.backend.problems import Problems
 from pyscheduler.backend.store import PodSnapshotStore
 
 _log = logging.getLogger(__name__)
@@ -23,9 +24,16 @@ class PodsPollingSnapshotSource:
     """
 
     def __init__(
-        self, client: PodsApi, selector: str, store: PodSnapshotStore, seconds: float, rng: random.Random
+        self,
+        client: PodsApi,
+        selector: str,
+        store: PodSnapshotStore,
+        seconds: float,
+        rng: random.Random,
+        problems: Problems,
     ) -> None:
         self._client, self._selector, self._store, self._seconds = client, selector, store, seconds
+        self._problems = problems
         self._rng = rng
         self._backoff = ExponentialBackoff(rng)
 
@@ -42,6 +50,8 @@ class PodsPollingSnapshotSource:
         except ApiError as problem:
             pause = self._backoff.next_delay(retry_after(problem))
             _log.warning("listing pods failed, retrying in %.1f s: %s", pause, problem)
+            self._problems.report("pods", f"they cannot be listed: {problem}")
             return min(pause, self._seconds)
         self._backoff.reset()
+        self._problems.clear("pods")
         return self._seconds * self._rng.uniform(0.9, 1.1)

@@ -33,5 +33,15 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Grace period of killed pods; None: that of their template."""
     place_seconds: float = 5.0
     """Interval at which the watch's resourceVersion is saved when nothing else is."""
+    update_concurrency: int = 8
+    """Tasks whose updates are delivered at the same time; 1: one call of on_update at a time."""
+    slow_update_seconds: float = 30.0
+    """Time after which a call of on_update that has not returned is reported as a problem."""
+    blocked_seconds: float = 5.0
+    """Time after which code that blocks the event loop is reported."""
+    hook_attempts: int = 5
+    """Calls of a log store for a pod until the pod is deleted although storing its logs failed."""
+    hook_seconds: float = 60.0
+    """Time limit of one call of a log store."""
     budget_seconds: float = 30.0
     """Interval at which the budget is read."""

@@ -123,7 +123,7 @@ async def test_task_larger_than_the_offer_is_rejected() -> None:
 async def test_submit_all_submits_in_order_as_the_offer_allows() -> None:
     started: list[str] = []
 
-    def record_start(record: TaskRecord) -> None:
+    async def record_start(record: TaskRecord) -> None:
         if record.phase is TaskPhase.PENDING and record.id not in started:
             started.append(record.id)
 
@@ -334,7 +334,7 @@ def test_system_clock_that_is_set_changes_no_outcome(jump: float) -> None:
 async def test_task_updated_while_it_runs_goes_back_to_running_with_the_new_spec() -> None:
     phases: list[tuple[int, TaskPhase]] = []
 
-    def add_phase(record: TaskRecord) -> None:
+    async def add_phase(record: TaskRecord) -> None:
         phases.append((record.attempt, record.phase))
 
     fixture = BackendFixture()

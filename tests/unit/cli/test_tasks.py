@@ -239,6 +239,12 @@ def test_show_prints_all_fields(tasks: Cli) -> None:
     assert yaml.safe_load(tasks("show", "no")[1])["message"] == "larger than the whole budget"
 
 
+def test_logs_need_a_pod(tasks: Cli) -> None:
+    save_all_phases()
+    assert tasks("logs", "no")[2].endswith("task 'no' is Refused: it has no pod\n")
+    assert "no `pyscheduler tasks run` has used this state file" in tasks("logs", "failed")[2]
+
+
 def test_unknown_tasks_are_reported(tasks: Cli) -> None:
     save_all_phases()
     for arguments in (["show", "x"], ["kill", "done", "x"], ["watch", "x"], ["forget", "x"]):
