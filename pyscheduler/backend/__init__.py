@@ -22,6 +22,7 @@ from pyscheduler.backend.errors import (
     UnknownTask,
 )
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
+from pyscheduler.backend.logs import FileLogs, LogStore, LogsUnavailable, S3Logs, StreamLogs, TaskLog
 from pyscheduler.backend.offers import Budget, FixedBudget, NamespaceQuota, Offer
 from pyscheduler.backend.outcomes import OUTCOME_INFO, FailureKind, Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState
@@ -36,6 +37,7 @@ from pyscheduler.backend.task import (
     TaskProblem,
     TaskRecord,
     TaskSpec,
+    UpdatePolicy,
     allocated_resources,
 )
 from pyscheduler.backend.task_table import TaskTable
@@ -51,10 +53,13 @@ __all__ = [
     "Budget",
     "ConnectionProblem",
     "FailureKind",
+    "FileLogs",
     "FixedBudget",
     "InsufficientResources",
     "KubernetesClient",
     "KubernetesTaskBackend",
+    "LogStore",
+    "LogsUnavailable",
     "NamespaceQuota",
     "NoOrphan",
     "Offer",
@@ -67,10 +72,13 @@ __all__ = [
     "PodsWatchSnapshotSource",
     "Resources",
     "RetryPolicy",
+    "S3Logs",
+    "StreamLogs",
     "Subscription",
     "TaskExists",
     "TaskFinal",
     "TaskGang",
+    "TaskLog",
     "TaskPhase",
     "TaskPodsLifecycleManager",
     "TaskProblem",
@@ -79,5 +87,6 @@ __all__ = [
     "TaskTable",
     "TaskUnsettled",
     "UnknownTask",
+    "UpdatePolicy",
     "allocated_resources",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from types import MappingProxyType
 from typing import Self
 
@@ -12,6 +13,8 @@ import msgspec
 
 from pyscheduler.backend.adoption import adopted_record
 from pyscheduler.backend.client import PodsApi
+from pyscheduler.backend.context import BackendContext
+from pyscheduler.backend.delivery import OnUpdate
 from pyscheduler.backend.errors import (
     BackendStopped,
     InsufficientResources,
@@ -20,16 +23,28 @@ from pyscheduler.backend.errors import (
     TaskUnsettled,
     UnknownTask,
 )
+from pyscheduler.backend.logs import LogStore
+from pyscheduler.backend.metrics import BackendMetrics
 from pyscheduler.backend.offers import Budget, Offer
 from pyscheduler.backend.pods import PodState
+from pyscheduler.backend.problems import Problems
 from pyscheduler.backend.process import BackendRuntime, open_state
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateStore
+from pyscheduler.backend.steady_clock import SteadyClock
 from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources, check
-from pyscheduler.backend.updates import OnUpdate
+from pyscheduler.backend.template import pod_name
 
-IMMEDIATE_FIELDS = ("retry", "pending_seconds", "deadline_seconds", "owner")
+IMMEDIATE_FIELDS = (
+    "retry",
+    "pending_seconds",
+    "start_seconds",
+    "deadline_seconds",
+    "owner",
+    "priority",
+    "update_policy",
+)
 """Fields of a spec that take effect while the pod exists."""
 _COMMIT_BATCH = 100
 
@@ -38,8 +53,9 @@ class KubernetesTaskBackend:
     """Runs tasks as pods: submits, watches, accounts, cleans up. Use it as an async context manager.
 
     The caller opens and closes `client` (a `KubernetesClient`). `budget` None means no limit. `on_update` is called
-    with every changed record, in the event loop, one at a time; if it raises, the call is retried later. Without it,
-    `updates()` yields the records. `clock` returns seconds since the epoch.
+    with the records that have changed: a coroutine function in the event loop, any other function in a thread. Calls
+    for different tasks are concurrent, those for one task in order; if one raises, it is retried later. Without it,
+    `updates()` yields the records. `clock` returns seconds since the epoch and is read once, at the start.
     """
 
     def __init__(
@@ -53,16 +69,22 @@ class KubernetesTaskBackend:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
+        self.metrics = BackendMetrics()
+        """Prometheus metrics: `metrics.text()`, or `metrics.registry` for an HTTP server of prometheus_client."""
+        self._log_stores: list[LogStore] = []
         self._client, self._state, self._budget = client, state, budget
         self._settings = settings if settings is not None else BackendSettings()
-        self._on_update, self._clock = on_update, clock
+        self._on_update, self._wall = on_update, clock
+        self._clock = clock
         self._rng = rng if rng is not None else random.Random()
         self._running: BackendRuntime | None = None
 
     async def __aenter__(self) -> Self:
         """Open the state and resume where the last process stopped. StateInUse, StateProblem, ApiError."""
-        opened = await open_state(self._state, self._budget, self._client, self._settings, self._clock, self._rng)
-        process = BackendRuntime(self._client, opened, self._settings, self._clock, self._rng)
+        self._clock = SteadyClock(self._wall)
+        context = BackendContext(self._clock, self._rng, Problems(), self.metrics)
+        opened = await open_state(self._state, self._budget, self._client, self._settings, context)
+        process = BackendRuntime(self._client, opened, self._settings, context, self._log_stores)
         process.start(opened.saved, self._on_update)
         self._running = process
         return self
@@ -71,6 +93,10 @@ class KubernetesTaskBackend:
         """Stop and close the state. Pods keep running; the next process manages them."""
         if self._running is not None:
             await self._running.stop()
+
+    def add_log_store(self, store: LogStore) -> None:
+        """Pass the logs of each pod to the store before the pod is deleted. Call it before the backend starts."""
+        self._log_stores.append(store)
 
     async def submit(self, spec: TaskSpec) -> TaskRecord:
         """Submit the task and return its record once it is durable. Submitting an equal spec again changes nothing.
@@ -106,9 +132,10 @@ class KubernetesTaskBackend:
     async def update(self, spec: TaskSpec) -> TaskRecord:
         """Change the spec of a task that is not final.
 
-        Fields that are not part of the pod (retry, pending_seconds, deadline_seconds, owner) take effect at once, the
-        others with the next attempt; until then the larger of the old and new requests is allocated. UnknownTask,
-        TaskFinal, TaskProblem, InsufficientResources, BackendStopped.
+        Fields that are not part of the pod (`IMMEDIATE_FIELDS`) take effect at once, the others with the next attempt;
+        until then the larger of the old and new requests is allocated. When the current pod ends, the task runs again
+        with the new spec, unless its `update_policy` is to discard it. UnknownTask, TaskFinal, TaskProblem,
+        InsufficientResources, BackendStopped.
         """
         check(spec)
         process = self._process()
@@ -173,6 +200,25 @@ class KubernetesTaskBackend:
         process.manager.enqueue(record.id)
         await process.flush()
         return self.task(record.id)
+
+    @property
+    def problem(self) -> str:
+        """One line with all that fails now, or why the backend has stopped; "" if it is healthy."""
+        return self._process(allow_stopped=True).problem
+
+    async def logs(
+        self, task: str, container: str = "", *, tail: int | None = None, follow: bool = False
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the log of the task's current pod as it arrives, with `follow` until the container has ended.
+
+        `container` may be "" for pods with one; `tail` limits it to the last lines. UnknownTask; LogsUnavailable if the
+        pod is gone or the server has no logs; ApiError.
+        """
+        record = self.task(task)
+        pod = pod_name(self._settings.name, task, record.attempt)
+        async with aclosing(self._process().logs.read(pod, container, tail=tail, follow=follow)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     def allocated_resources(self) -> Resources:
         """Return the resources allocated to all tasks together."""

@@ -11,14 +11,15 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from prometheus_client import start_http_server
 from rich.console import Console
 
 from pyscheduler.api.quantity import QuantityError
@@ -32,6 +33,7 @@ from pyscheduler.backend.state.request_queue import Adopt, Kill, QueuedRequest, 
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord
 from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.task_logs import log_store, source_of
 from pyscheduler.kube.credentials import files_of_environment
 
 T = TypeVar("T")
@@ -58,6 +60,10 @@ class RunOptions(NamedTuple):
     finalizer: bool
     once: bool
     output: str
+    context: str = ""
+    metrics_port: int | None = None
+    keep_failed_seconds: float = 0.0
+    logs: str = ""
 
 
 async def work(flags: RunOptions) -> int:
@@ -67,18 +73,45 @@ async def work(flags: RunOptions) -> int:
     async with AsyncExitStack() as stack:
         burst = max(1, round(2 * flags.qps))
         client = await stack.enter_async_context(
-            KubernetesClient(flags.namespace, kubeconfig=flags.kubeconfig, qps=flags.qps, burst=burst)
+            KubernetesClient(
+                flags.namespace, kubeconfig=flags.kubeconfig, context=flags.context, qps=flags.qps, burst=burst
+            )
         )
         budget = NamespaceQuota(client) if flags.quota else fixed
-        settings = BackendSettings(name=flags.name, scheduler=flags.scheduler, finalizer=flags.finalizer)
+        settings = BackendSettings(
+            name=flags.name,
+            scheduler=flags.scheduler,
+            finalizer=flags.finalizer,
+            keep_failed_seconds=flags.keep_failed_seconds,
+        )
         reporter = _Reporter(flags.output)
         backend = KubernetesTaskBackend(
             client, SqliteState(flags.state), budget, settings=settings, on_update=reporter.update
         )
+        if flags.logs:
+            backend.add_log_store(log_store(flags.logs))
         await stack.enter_async_context(backend)
+        if flags.metrics_port is not None:
+            stack.enter_context(_metrics_server(flags.metrics_port, backend))
         queue = stack.enter_context(RequestQueue(flags.state))
+        queue.set_meta("source", source_of(flags))
         worker = _Worker(queue, backend, reporter)
         return await _until_signalled(worker.run(flags.once))
+
+
+@contextmanager
+def _metrics_server(port: int, backend: KubernetesTaskBackend) -> Iterator[None]:
+    """Serve the metrics. CommandProblem if the port is in use."""
+    try:
+        server, thread = start_http_server(port, registry=backend.metrics.registry)
+    except OSError as problem:
+        raise CommandProblem(f"--metrics-port {port}: {problem.strerror}") from None
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _fixed_budget(flags: RunOptions) -> FixedBudget | None:

@@ -256,6 +256,27 @@ def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
         print(f"{len(selected)} to be forgotten{_idle_hint(queue)}")
 
 
+@tasks.command(name="logs")
+@_state
+@click.argument("id")
+@click.option("--follow", "-f", is_flag=True, help="Print the log until the container has ended.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--container", "-c", default="", metavar="C", help="Container; not needed for pods with one.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Attempt (default: the last one).")
+def logs_(state: Path, id: str, **flags: Any) -> None:
+    """Print the log of a task's pod, of the cluster that `tasks run` uses.
+
+    A pod is deleted with its log once its end is recorded, unless `run` keeps failed pods (--keep-failed-seconds) or
+    stores logs (--logs).
+    """
+    from pyscheduler.cli.task_logs import LogOptions, print_log
+
+    with RequestQueue(state) as queue:
+        row = _select(task_view.rows(queue), [id])[0]
+        source = queue.get_meta("source")
+    sys.exit(options.run_async(print_log(row, source, LogOptions(**flags))))
+
+
 @tasks.command
 @_state
 def offers(state: Path) -> None:
@@ -277,6 +298,7 @@ def offers(state: Path) -> None:
     metavar="FILE",
     help="Kubeconfig (default: $KUBECONFIG, in-cluster credentials).",
 )
+@option("--context", section=options.API_SERVER, default="", metavar="C", help="Context of the kubeconfig.")
 @option("--namespace", "-n", section=options.API_SERVER, default="default", metavar="NS", help="Namespace of the pods.")
 @option(
     "--name", section=_TASKS, default="tasks", metavar="NAME", help="Name of this backend, unique in the namespace."
@@ -285,6 +307,21 @@ def offers(state: Path) -> None:
 @_many("--budget", _LIMITS, "Limit of all tasks together: cpu=64, memory=256Gi, pods=500 (default: no limit).")
 @option(
     "--quota", section=_LIMITS, is_flag=True, help="Limit all tasks together by the ResourceQuotas of the namespace."
+)
+@option(
+    "--keep-failed-seconds",
+    section=_TASKS,
+    type=options.FiniteRange(),
+    default=0.0,
+    metavar="S",
+    help="Keep failed pods for a time, for `tasks logs` and `kubectl describe`.",
+)
+@option(
+    "--logs",
+    section=_TASKS,
+    default="",
+    metavar="DEST",
+    help="Store the log of each pod before it is deleted: a folder, s3://BUCKET/PREFIX, or - for standard output.",
 )
 @option(
     "--qps",
@@ -298,6 +335,13 @@ def offers(state: Path) -> None:
     section=_TASKS,
     default=True,
     help="Keep pods until their end is recorded. Without it, namespaces can be deleted while no backend runs.",
+)
+@option(
+    "--metrics-port",
+    section=_TASKS,
+    type=click.IntRange(0, 65535),
+    metavar="P",
+    help="Serve Prometheus metrics at this port of all addresses.",
 )
 @option("--once", section=_TASKS, is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
 @option(

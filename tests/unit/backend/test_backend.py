@@ -71,7 +71,12 @@ class BackendFixture:
     async def backend(self, cpu: str = "", **more: Any) -> AsyncIterator[KubernetesTaskBackend]:
         budget = more.pop("budget", FixedBudget(Resources.of({"cpu": cpu})) if cpu else None)
         async with KubernetesTaskBackend(
-            self.connection, self.state, budget, settings=SETTINGS, clock=Cluster.now, rng=self.rng, **more
+            self.connection,
+            self.state,
+            budget,
+            settings=SETTINGS,
+            rng=self.rng,
+            **{"clock": Cluster.now, **more},
         ) as running:
             yield running
 
@@ -121,7 +126,7 @@ async def test_task_larger_than_the_offer_is_rejected() -> None:
 async def test_submit_all_submits_in_order_as_the_offer_allows() -> None:
     started: list[str] = []
 
-    def record_start(record: TaskRecord) -> None:
+    async def record_start(record: TaskRecord) -> None:
         if record.phase is TaskPhase.PENDING and record.id not in started:
             started.append(record.id)
 
@@ -299,6 +304,53 @@ async def test_offer_follows_the_resource_quotas_of_the_namespace() -> None:
         assert backend.offer().free == Resources({"cpu": 2500, "pods": 10})
         await backend.submit(task("a"))
         assert backend.offer().free == Resources({"cpu": 1500, "pods": 9})
+
+
+@pytest.mark.parametrize("jump", [pytest.param(900.0, id="15 min forward"), pytest.param(-3600.0, id="1 h back")])
+def test_system_clock_that_is_set_changes_no_outcome(jump: float) -> None:
+    fixture = BackendFixture(waits=Fate.UNSCHEDULABLE)
+    offset = 0.0
+
+    async def story() -> None:
+        nonlocal offset
+        async with fixture.backend(clock=lambda: Cluster.now() + offset) as backend:
+            await backend.submit(task("runs"))
+            await backend.submit(task("waits", pending_seconds=60.0))
+            await asyncio.sleep(5.0)
+            offset = jump
+            await backend.submit(task("later"))
+            await asyncio.sleep(40.0)
+            phases = {name: record.phase for name, record in backend.tasks().items()}
+            assert phases == {
+                "runs": TaskPhase.SUCCEEDED,
+                "waits": TaskPhase.PENDING,
+                "later": TaskPhase.SUCCEEDED,
+            }
+            await asyncio.sleep(40.0)
+            assert backend.task("waits").reason == "Unschedulable"
+            assert backend.task("waits").phase is TaskPhase.FAILED
+
+    run(story())
+
+
+@on_virtual_time
+async def test_task_updated_while_it_runs_goes_back_to_running_with_the_new_spec() -> None:
+    phases: list[tuple[int, TaskPhase]] = []
+
+    async def add_phase(record: TaskRecord) -> None:
+        phases.append((record.attempt, record.phase))
+
+    fixture = BackendFixture()
+    async with fixture.backend(on_update=add_phase) as backend:
+        await backend.submit(task("a"))
+        while backend.task("a").phase is not TaskPhase.RUNNING:  # noqa: ASYNC110  # virtual
+            await asyncio.sleep(0.1)
+        await backend.update(task("a", command=("v2",)))
+        await backend.wait_until_settled()
+        last = backend.task("a")
+        assert (last.phase, last.spec.command, last.next_spec) == (TaskPhase.SUCCEEDED, ("v2",), None)
+        assert (2, TaskPhase.RUNNING) in phases
+        assert (1, TaskPhase.SUCCEEDED) not in phases, "the owner sees one end"
 
 
 @on_virtual_time

@@ -51,6 +51,7 @@ def test_pod_of_a_task_in_short_form() -> None:
     assert manifest["metadata"]["annotations"] == {
         "pyscheduler.io/task-id": "Nightly/7",
         "pyscheduler.io/task-attempt": "1",
+        "pyscheduler.io/task-containers": "task",
     }
     labels = manifest["metadata"]["labels"]
     assert (labels["pyscheduler.io/backend"], labels["pyscheduler.io/queue"]) == ("b", "night")
@@ -59,6 +60,7 @@ def test_pod_of_a_task_in_short_form() -> None:
     container = {
         "name": "task",
         "image": "busybox",
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "command": ["sh"],
         "args": ["-c", "true"],
         "env": [{"name": "A", "value": "1"}],

@@ -131,7 +131,11 @@ WRONG = [
     (["submit", "a", "--image", "i", "--env", "X"], 2, "'X' is not NAME=VALUE"),
     (["submit", "a", "--image", "i", "--gang", "g"], 2, "'g' is not NAME:SIZE"),
     (["submit", "a", "--image", "i", "--retry", "all=3"], 2, "all=3 is not infrastructure=N, application=N"),
-    (["submit", "a", "--image", "i", "--pending-seconds", "-1"], 1, "pending_seconds and deadline_seconds must be"),
+    (
+        ["submit", "a", "--image", "i", "--pending-seconds", "-1"],
+        1,
+        "pending_seconds, start_seconds and deadline_seconds must be",
+    ),
     (["submit", "a", "--file", "many"], 2, "--file cannot be combined with an ID or other flags"),
     (["submit", "--file", "nowhere"], 1, "pyscheduler: nowhere: cannot be read: No such file or directory"),
     (["list"], 1, "tasks.db does not exist: create it with `pyscheduler tasks submit` or `tasks run`"),
@@ -233,6 +237,12 @@ def test_show_prints_all_fields(tasks: Cli) -> None:
     assert (shown["phase"], shown["reason"], shown["exit_code"]) == ("Failed", "OOMKilled", 137)
     assert shown["spec"]["image"] == "pause:1"
     assert yaml.safe_load(tasks("show", "no")[1])["message"] == "larger than the whole budget"
+
+
+def test_logs_need_a_pod(tasks: Cli) -> None:
+    save_all_phases()
+    assert tasks("logs", "no")[2].endswith("task 'no' is Refused: it has no pod\n")
+    assert "no `pyscheduler tasks run` has used this state file" in tasks("logs", "failed")[2]
 
 
 def test_unknown_tasks_are_reported(tasks: Cli) -> None:
