@@ -13,19 +13,20 @@ from tests.e2e.plane import Plane
 
 async def kubectl(plane: Plane, *words: str) -> str:
     """Run a command, which must succeed; return its output."""
-    code, output = await _run(plane, words)
+    code, output = await run_kubectl(plane, words)
     assert code == 0, output
     return output
 
 
 async def kubectl_error(plane: Plane, *words: str) -> str:
     """Run a command, which must fail; return its output."""
-    code, output = await _run(plane, words)
+    code, output = await run_kubectl(plane, words)
     assert code != 0, output
     return output
 
 
-async def _run(plane: Plane, words: tuple[str, ...]) -> tuple[int | None, str]:
+async def run_kubectl(plane: Plane, words: tuple[str, ...]) -> tuple[int | None, str]:
+    """Run a command; return its exit code and its output."""
     process = await asyncio.create_subprocess_exec(
         await _program(plane),
         "--kubeconfig",
