@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pyscheduler.api.events import ClusterEvent
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue.backlog import Move
-from pyscheduler.core.queue.hints import Hints, HintScope, ObjectKey, QueueingStrategy, is_wildcard
+from pyscheduler.core.queue.hints import Hints, HintScope, ObjectKey, QueueingStrategy, is_wildcard, object_key
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.queue.rejections import ProfilePlugin
 from pyscheduler.core.queue.unschedulable import HintGroup, UnschedulablePods
@@ -56,7 +57,7 @@ class EventEvaluator:
         hints = self._hints[queued.pod.scheduler_name]
         if not isinstance(queued, QueuedPodGroup) or is_wildcard(event):
             return hints.evaluate(queued, event)
-        strategies = {hints.evaluate(queued, event, pod) for pod in queued.templates()}
+        strategies = {hints.evaluate(queued, event, pod) for pod in _concerned_members(queued, hints, event)}
         return next((how for how in _STRONGEST_FIRST if how in strategies), QueueingStrategy.SKIP)
 
     def strategy_in_group(self, queued: QueuedPod, group: HintGroup, move: Move) -> QueueingStrategy:
@@ -98,3 +99,15 @@ class EventEvaluator:
         if strategy is None and (representative := group.representative(move.pod_uid)) is not None:
             strategy = move.strategies[group.key] = self.strategy(representative, move.event)
         return strategy
+
+
+def _concerned_members(group: QueuedPodGroup, hints: Hints, event: ClusterEvent) -> Iterator[Pod]:
+    """Yield a pending member for each signature, and those that use the event's object: the others' hints differ."""
+    yield from group.templates()
+    if key := object_key(event):
+        if group.users is None:
+            group.users = {}
+            for queued in group.members.values():
+                for used in hints.all_objects_of(queued):
+                    group.users.setdefault(used, []).append(queued.pod)
+        yield from group.users.get(key, ())

@@ -138,6 +138,10 @@ class Hints:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
             return None
 
+    def all_objects_of(self, queued: QueuedPod) -> set[ObjectKey]:
+        """Return the objects that the pod uses and to which events of any plugin are narrowed."""
+        return {key for plugin in self._with_pre_hint for key in self.objects_of(plugin, queued) or ()}
+
     def evaluate(self, queued: QueuedPod, event: ClusterEvent, member: Pod | None = None) -> QueueingStrategy:
         """Return the effect of the event on a pod that is unschedulable or returns from an attempt.
 
@@ -185,6 +189,15 @@ class Hints:
 def is_wildcard(event: ClusterEvent) -> bool:
     """Return True if the event requeues pods whatever plugins rejected them (ForceActivate, UnschedulableTimeout)."""
     return event.resource == ANY_RESOURCE and event.action == Action.ALL
+
+
+def object_key(event: ClusterEvent) -> ObjectKey | None:
+    """Return the key of the event's object; None for a pod, a node or no object."""
+    changed = event.new or event.old
+    if not isinstance(changed, dict):
+        return None
+    meta = changed["metadata"]
+    return event.resource, meta.get("namespace", ""), meta["name"]
 
 
 def for_pod(pod: Pod, label: str) -> ClusterEvent:

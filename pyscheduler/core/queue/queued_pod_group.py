@@ -10,6 +10,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.pod_groups.members import SINGLE_POD
+from pyscheduler.core.queue.hints import ObjectKey
 from pyscheduler.core.queue.rejections import shared
 from pyscheduler.core.state.signatures import derived
 
@@ -41,6 +42,8 @@ class QueuedPodGroup(QueuedPod):
     """Number of the entry in the order in which they came."""
     insufficient: tuple[tuple[str, int], ...] = ()
     """What each member requests at least of the resources that were insufficient in the last attempt."""
+    users: dict[ObjectKey, list[Pod]] | None = None
+    """Pending members that use an object to which events are narrowed; None if that has to be determined."""
     _lowest: Pod | None = None
     """First pending member of the lowest priority; None if it has to be searched."""
     _created: str | None = None
@@ -57,7 +60,7 @@ class QueuedPodGroup(QueuedPod):
     def add_member(self, queued: QueuedPod) -> None:
         """Add a pending member."""
         self.members[queued.pod.uid] = queued
-        self.insufficient = ()
+        self.insufficient, self.users = (), None
         if self._lowest is not None and queued.pod.priority < self._lowest.priority:
             self._lowest = queued.pod
         if self._created is not None:
@@ -79,7 +82,7 @@ class QueuedPodGroup(QueuedPod):
         """Remove and return a pending member."""
         if self._lowest is not None and self._lowest.uid == uid:
             self._lowest = None
-        removed = self.members.pop(uid)
+        removed, self.users = self.members.pop(uid), None
         if self._created == (removed.pod.created or _NEVER):
             self._created = None
         return removed
@@ -87,7 +90,7 @@ class QueuedPodGroup(QueuedPod):
     def replace_pod(self, pod: Pod) -> None:
         """Replace the pod of a member by its new version."""
         self.members[pod.uid].pod = pod
-        self._lowest, self.insufficient = None, ()
+        self._lowest, self.insufficient, self.users = None, (), None
 
     def set_requirements(self, group: PodGroup) -> None:
         """Give the entry the priority of the group: its own, or the least of its pending members'."""

@@ -15,7 +15,7 @@ from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue.entry import TierIndex
-from pyscheduler.core.queue.hints import HintScope, ObjectKey
+from pyscheduler.core.queue.hints import HintScope, ObjectKey, object_key
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.queue.rejections import ProfilePlugin, plugins_of_profile, rejectors_of
 
@@ -94,10 +94,8 @@ class _PluginGroups:
 
     def concerned_by(self, event: ClusterEvent, *, narrowed: bool) -> list[HintGroup]:
         """Return the groups that an event may concern; if it is narrowed, of those with objects the ones with its."""
-        found, changed = list((self._without_objects if narrowed else self._open).values()), event.new or event.old
-        if isinstance(changed, dict) and (self._by_gate or narrowed):
-            meta = changed["metadata"]
-            key = event.resource, meta.get("namespace", ""), meta["name"]
+        found = list((self._without_objects if narrowed else self._open).values())
+        if (self._by_gate or narrowed) and (key := object_key(event)) is not None:
             found += self._by_gate.get(key, {}).values()
             if narrowed:
                 found += self._by_used.get(key, {}).values()
