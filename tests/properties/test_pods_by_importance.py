@@ -41,7 +41,8 @@ def listed(state: ClusterState, priority: int) -> list[tuple[str, int, int]]:
 
 
 def followed(pods: PodsByImportance, priority: int) -> list[tuple[str, int, int]]:
-    columns, kinds = pods.lower(priority)
+    every, kinds = pods.read()
+    columns = every.lower(priority)
     signatures = [kinds.signatures[kind].id for kind in columns.kinds.tolist()]
     return list(zip(columns.uids.tolist(), columns.rows.tolist(), signatures, strict=True))
 
@@ -70,11 +71,11 @@ def test_columns_in_use_do_not_change_with_the_cluster(before: list[Step], later
     for step in before:
         model.do(step)
     pods = PodsByImportance(model.state)
-    columns, _ = pods.lower(1 << 31)
+    columns, _ = pods.read()
     uids, rows = columns.uids.tolist(), columns.rows.tolist()
     for step in later:
         model.do(step)
-        pods.lower(0)
+        pods.read()
     assert (columns.uids.tolist(), columns.rows.tolist()) == (uids, rows)
 
 

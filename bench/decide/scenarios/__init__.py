@@ -12,7 +12,7 @@ from bench.decide.scenarios.devices import devices
 from bench.decide.scenarios.full_cluster import full_cluster
 from bench.decide.scenarios.group_preemption import group_preemption
 from bench.decide.scenarios.hard_spread import hard_spread
-from bench.decide.scenarios.memory import memory
+from bench.decide.scenarios.memory import memory, memory_of_templates
 from bench.decide.scenarios.node_changes import node_changes
 from bench.decide.scenarios.pod_groups import POD_GROUPS, groups, large_group, waiting_groups
 from bench.decide.scenarios.pod_kinds import pods_of_kind
@@ -58,5 +58,8 @@ PRODUCTION = [
     Scenario("queues", "attempts and shares with 1,000 queues that request too much", queues, QUEUES),
     Scenario("reservation", "attempt of a group that gets the reservation, 20 pods a node run", reservation, QUEUES),
     Scenario("memory", "resident memory with 10 pods per node, then with 200 templates", memory, adds_nodes=True),
+    Scenario(
+        "memory-templates", "resident memory of nodes, then with 200 templates", memory_of_templates, adds_nodes=True
+    ),
 ]
 SCENARIOS = {scenario.name: scenario for scenario in [*KINDS, *PRODUCTION]}

@@ -35,7 +35,7 @@ class EvictionOrder:
         """Create the order of `units` in their order, and of the pods of `single` with these kinds."""
         self._state, self._units = state, units
         self._kinds = PodKinds() if kinds is None else kinds
-        at = np.array([_place(unit, single) for unit in units], np.intp)
+        at = _places(units, single)
         of_units = [list[Pod]() for _ in units]
         """Pods of each unit that are in none before it."""
         seen: set[str] = set()
@@ -89,13 +89,14 @@ class EvictionOrder:
         return EvictionUnit((pod,), pod.priority, EvictionRank.SINGLE_POD, pod.started)
 
 
-def _place(unit: EvictionUnit, single: ImportanceColumns) -> int:
-    """Return the number of single pods before a unit."""
-    start = complex(unit.priority, -unit.started)
-    if unit.rank is EvictionRank.SINGLE_POD:
-        return int(single.keys.searchsorted(start, "right"))
-    priority = unit.priority if unit.rank < EvictionRank.SINGLE_POD else unit.priority + 1
-    return int(single.keys.searchsorted(complex(priority, -np.inf)))
+def _places(units: Sequence[EvictionUnit], single: ImportanceColumns) -> NDArray[np.intp]:
+    """Return the number of single pods before each unit."""
+    ranks = np.array([unit.rank for unit in units], np.intp)
+    is_single = ranks == EvictionRank.SINGLE_POD
+    keys = np.empty(len(units), np.complex128)
+    keys.real = np.array([unit.priority for unit in units], np.float64) + (ranks > EvictionRank.SINGLE_POD)
+    keys.imag = np.where(is_single, [-unit.started for unit in units], -np.inf)
+    return np.where(is_single, single.keys.searchsorted(keys, "right"), single.keys.searchsorted(keys))
 
 
 class _PodsOnNodes(Sequence[Pod]):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
+from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import DisruptionMode, EvictionRank, EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.core.context import Context
@@ -15,6 +16,7 @@ from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.room import most_members
 from pyscheduler.core.pod_groups.subgroup_evictions import may_lose, surplus_units
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.pods_by_importance import ImportanceColumns
 
 
 def leaves_minimums(context: Context, victims: Collection[Pod]) -> bool:
@@ -83,37 +85,30 @@ def eviction_order(context: Context, preemptor: PodGroupKey, priority: int) -> E
     """Return the units of `eviction_units` if there are no queues; single pods are read from columns."""
     if not has_lower_priority(context, priority):
         return EvictionOrder(context.state, [])
-    single, kinds = context.pods_by_importance.lower(priority)
-    groups = _pods_of_groups(context)
-    if groups:
-        in_group = {pod.uid for pods in groups.values() for pod in pods}
-        is_member = np.fromiter(map(in_group.__contains__, single.uids), np.bool_, len(single.uids))
-        single = single.selected(~is_member)
+    pods, kinds = context.pods_by_importance.read()
+    groups, is_member = _pods_of_groups(context, pods)
+    single = (pods.selected(~is_member) if groups else pods).lower(priority)
     units: list[EvictionUnit] = []
-    for key, pods in groups.items():
-        lowest = context.groups.priority_of(key, pods)
+    for key, members in groups.items():
+        lowest = context.groups.priority_of(key, members)
         if key != preemptor and lowest < priority:
-            units += _units_of_group(context, key, pods, lowest)
+            units += _units_of_group(context, key, members, lowest)
     return EvictionOrder(context.state, sorted(units, key=lambda unit: unit.importance), single, kinds)
 
 
-def _pods_of_groups(context: Context) -> dict[PodGroupKey, list[Pod]]:
-    """Return the pods on nodes that are scheduled in groups, in the order of all nodes and of the pods there."""
-    groups, state = context.groups, context.state
-    first: dict[PodGroupKey, tuple[int, int]] = {}
-    found: dict[PodGroupKey, list[Pod]] = {}
-    for key, group in groups.items():
-        nodes = ((uid, state.node_of(uid)) for uid in group.placed)
-        pods = [
-            (node.row, node.pods[uid])
-            for uid, node in nodes
-            if node is not None and node.row >= 0 and not (pod := node.pods[uid]).deleting and groups.key_of(pod)
-        ]
-        if pods:
-            row, uids = min(row for row, _ in pods), {pod.uid for _, pod in pods}
-            found[key] = [pod for _, pod in pods]
-            first[key] = row, next(i for i, uid in enumerate(state.rows[row].pods) if uid in uids)
-    return {key: found[key] for key in sorted(found, key=lambda key: first[key])}
+def _pods_of_groups(context: Context, pods: ImportanceColumns) -> tuple[dict[PodGroupKey, list[Pod]], Mask]:
+    """Return the pods that are scheduled in groups, in the order of nodes and of pods there, and a mask of them."""
+    groups, state, found = context.groups, context.state, dict[PodGroupKey, list[Pod]]()
+    is_member = np.fromiter(map(groups.has_member, pods.uids), np.bool_, len(pods.uids))
+    members = np.flatnonzero(is_member)
+    for i in members[pods.spots[members].argsort()].tolist():
+        node = state.node_of(uid := pods.uids[i])
+        assert node is not None, f"pod {uid} is on a node"
+        if (key := groups.key_of(pod := node.pods[uid])) is None:
+            is_member[i] = False  # its scheduler is another one
+        else:
+            found.setdefault(key, []).append(pod)
+    return found, is_member
 
 
 def _nodes_of(context: Context, keys: Collection[PodGroupKey]) -> Iterable[NodeRow]:

@@ -111,6 +111,11 @@ class PodGroupStates:
             return None
         return self._key_of.get(pod.uid)
 
+    @property
+    def has_member(self) -> Callable[[str], bool]:
+        """Function that returns True for the UID of a member of a group, whichever scheduler is responsible for it."""
+        return self._key_of.__contains__
+
     # -- members -------------------------------------------------------------------------------------------------
 
     def set_pod(self, pod: Pod) -> None:

@@ -53,6 +53,14 @@ class Backoff:
         backoff = _exponential(self.initial, self.maximum, failures)
         return backoff + queued.pod.size // LARGE if queued.pod.is_large else backoff
 
+    def count_failure(self, queued: QueuedPod) -> None:
+        """Count a failed attempt, without rejecting plugins an error, and begin the backoff."""
+        if queued.unschedulable_plugins or queued.pending_plugins:
+            queued.unschedulable_count, queued.error_count = queued.unschedulable_count + 1, 0
+        else:
+            queued.error_count += 1
+        queued.backoff_expiry = self.expiry(queued)
+
     def expiry(self, queued: QueuedPod) -> float:
         """Return the last whole second of the backoff; the pod leaves at the start of the next one."""
         return float(math.floor(queued.timestamp + self.seconds(queued)))

@@ -68,7 +68,9 @@ class Gates:
         observer = self._instrument.call_observer(self._runs)
         point = self._points[profile]
         point.began = point.clock()
-        code = self._run_for(plugins, queued, observer)
+        code = self._run(plugins, queued, _first_pod(queued), observer)
+        if code is not None and isinstance(queued, QueuedPodGroup):
+            code = self._code_of_group(plugins, queued, code, observer)
         point.leave(SUCCESS if code is None else code.camel)
         if code is not None or gate:
             for each in pods_of(queued):
@@ -113,13 +115,10 @@ class Gates:
         self.broken.discard(uid)
         self._reported.pop(uid, None)
 
-    def _run_for(
-        self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, observer: CallObserver | None
+    def _code_of_group(
+        self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPodGroup, code: Code, observer: CallObserver | None
     ) -> Code | None:
-        """Return the status code of the first plugin that gates the pod, or a group; None if none does."""
-        code = self._run(plugins, queued, _first_pod(queued), observer)
-        if code is None:
-            return None
+        """Return the status code of a group of which one member is gated; None if the others are enough."""
         gate = queued.gating_plugin
         if self._are_others_enough(queued, lambda pod: self._run(plugins, queued, pod, observer) is None):
             self.broken.discard(queued.pod.uid)

@@ -208,13 +208,15 @@ class SchedulingQueue(QueueContents):
         if queued.unschedulable_plugins != rejected or queued.pending_plugins != pending:
             queued.unschedulable_plugins = shared(frozenset(rejected))
             queued.pending_plugins = shared(frozenset(pending))
+            self._rejections.remove(queued.pod.uid)
+        if queued.pod.uid not in self._rejections.by_uid:
+            self._rejections.set(queued)
         queued.flushed = False
         queued.timestamp = now
         queued.last_event_number = self.backlog.number
-        self._count_failure(queued)
+        self._backoff_policy.count_failure(queued)
         if isinstance(queued, QueuedPodGroup):
             self._members.rank(queued)
-        self._rejections.set(queued)
         self._backoff_queue.delay_early_pops(now)
         self._last_failure_event = self.backlog.number
         self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
@@ -225,13 +227,6 @@ class SchedulingQueue(QueueContents):
             self._in_flight.done(uid)
             if uid in self._rejections.by_uid:
                 self._rejections.remove(uid)
-
-    def _count_failure(self, queued: QueuedPod) -> None:
-        if queued.unschedulable_plugins or queued.pending_plugins:
-            queued.unschedulable_count, queued.error_count = queued.unschedulable_count + 1, 0
-        else:
-            queued.error_count += 1
-        queued.backoff_expiry = self._backoff_policy.expiry(queued)
 
     def _replay(self, queued: QueuedPod) -> QueueingStrategy:
         """Return the effect of the events since the pod was popped, now that its rejectors are set."""
@@ -445,11 +440,14 @@ class SchedulingQueue(QueueContents):
             return False
         if how is None:
             how = self._events.strategy_in_group(queued, group, move)
-        if how is _SKIP or not self._move_pod(queued, how, move.label, move.at):
-            return False
-        if move.number > self._last_failure_event:
+            has_moved = how is not _SKIP and self._move_pod(queued, how, move.label, move.at)
+        elif queued.gating_plugin:
+            has_moved = self._move_pod(queued, how, move.label, move.at)
+        else:  # no plugin was called that could have removed the pod
+            has_moved = self._requeue(group.remove(queued.pod.uid), how, move.label, move.at)
+        if has_moved and move.number > self._last_failure_event:
             self._backoff_queue.allow_early_pops()
-        return True
+        return has_moved
 
     def _move_pod(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
         """Requeue an unschedulable pod unless a plugin's call has removed it; returns False if it stays or is gated."""

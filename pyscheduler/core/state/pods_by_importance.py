@@ -43,6 +43,10 @@ class ImportanceColumns(NamedTuple):
         """Return some of the pods."""
         return ImportanceColumns(self.keys[which], self.spots[which], self.kinds[which], self.uids[which])
 
+    def lower(self, priority: int) -> ImportanceColumns:
+        """Return the pods with a priority below this one."""
+        return self.selected(slice(0, int(self.keys.searchsorted(complex(priority, -math.inf)))))
+
     def with_inserted(self, at: NDArray[np.intp], more: ImportanceColumns) -> ImportanceColumns:
         """Return these pods with others inserted before those at these indexes."""
         return ImportanceColumns(
@@ -66,13 +70,12 @@ class PodsByImportance:
         """Generation of each row when its pods were sorted in."""
         self._columns = NO_PODS
 
-    def lower(self, priority: int) -> tuple[ImportanceColumns, PodKinds]:
-        """Return the pods with a priority below this one, and their kinds; later changes do not change the columns."""
+    def read(self) -> tuple[ImportanceColumns, PodKinds]:
+        """Return all pods, and their kinds; later changes of the cluster do not change the columns."""
         if len(self._kinds.signatures) > 2 * len(self._columns.keys) + _SPARE_KINDS:
             self._clear()
         self._refresh()
-        end = int(self._columns.keys.searchsorted(complex(priority, -math.inf)))
-        found = self._columns.selected(slice(0, end)), self._kinds
+        found = self._columns, self._kinds
         if self._kinds.has_large:
             self._clear()
         return found
