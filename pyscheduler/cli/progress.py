@@ -12,6 +12,7 @@ from pyscheduler.api.resources import CPU, amounts
 from pyscheduler.embedded import Api
 from pyscheduler.embedded.objects import Json
 
+_SHOWN_NODES, _SHOWN_WORKLOADS = 50, 4
 FINAL = ("Succeeded", "Failed")
 _WORKLOADS = (("deployments", "apps"), ("replicasets", "apps"), ("jobs", "batch"))
 
@@ -34,7 +35,9 @@ class WorkloadProgress:
         """Progress as one line."""
         total = sum(self.phases.values())
         states = ", ".join(f"{n} {phase.lower()}" for phase, n in sorted(self.phases.items()))
-        waiting = f"; creating pods for {', '.join(self.unfinished)}" if self.unfinished else ""
+        more = len(self.unfinished) - _SHOWN_WORKLOADS
+        names = ", ".join(self.unfinished[:_SHOWN_WORKLOADS]) + (f" and {more} more" if more > 0 else "")
+        waiting = f"; creating pods for {names}" if names else ""
         return f"{total - len(self.unbound)} of {total} pods have a node ({states or 'no pods yet'}){waiting}"
 
 
@@ -53,15 +56,18 @@ def current_progress(api: Api) -> WorkloadProgress:
 
 
 def node_table(api: Api) -> Table:
-    """Return a table with the CPU usage and the pods of each node."""
+    """Return a table with the CPU usage and the pods of each node, of the first 50 in a large cluster."""
     pods: dict[str, list[Json]] = defaultdict(list)
     for pod in listed(api, "pods"):
         pods[pod["spec"].get("nodeName", "")].append(pod)
     table = Table("node", "cpu", "pods", title="What runs where", title_justify="left", show_lines=True)
-    for node in listed(api, "nodes"):
+    nodes = listed(api, "nodes")
+    for node in nodes[:_SHOWN_NODES]:
         name = node["metadata"]["name"]
         on_node = pods.pop(name, [])
         table.add_row(name, _cpu(node, on_node), "\n".join(_pod_line(p) for p in on_node) or "-")
+    if len(nodes) > _SHOWN_NODES:
+        table.add_row(f"{len(nodes) - _SHOWN_NODES} more", "", "kubectl get pods -A -o wide")
     if pods.get(""):
         table.add_row("(none)", "", "\n".join(_pod_line(p) for p in pods[""]))
     return table

@@ -31,7 +31,7 @@ from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_ta
 from pyscheduler.cli.run import until_signalled
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.cli.up_scheduler import InProcessScheduler, SchedulerCommand, StartedScheduler, no_scheduler
-from pyscheduler.cli.up_watch import watch_cluster
+from pyscheduler.cli.up_watch import after_changes, watch_cluster
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.gates import FeatureGates
 from pyscheduler.config.load import load, loads
@@ -54,7 +54,6 @@ _PROFILE = """
 _HEAD = (
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nleaderElection: {leaderElect: false}"
 )
-_POLL_SECONDS = 0.1
 _CLUSTER, _STATE, _SCHEDULER, _WORKLOADS = "Cluster", "State", "Scheduler", "Workloads"
 _ZONES = ("zone-1", "zone-2", "zone-3")
 """Zones of the hollow nodes in turn, so that manifests that spread over zones can be tried."""
@@ -394,7 +393,7 @@ async def _show(
     show = partial(console.print, soft_wrap=True, highlight=False)
     if flags.watch and not flags.once:
         show(f"Use it from another terminal; Ctrl-C ends it:\n  {_kubectl(kubeconfig)}")
-        await watch_cluster(console, cluster.server.api, working.done, SystemClock())
+        await watch_cluster(console, cluster.server.api, SystemClock(), working.done)
         await working
         return 0
     progress = await _until_placed(console, cluster, working, flags)
@@ -437,24 +436,27 @@ def _kubectl(kubeconfig: str | Path) -> str:
 async def _until_placed(
     console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], flags: UpOptions
 ) -> WorkloadProgress:
-    clock = SystemClock()
+    api, clock = cluster.server.api, SystemClock()
     deadline = clock.now() + flags.timeout
+
+    def is_over() -> bool:
+        return working.done() or clock.now() > deadline
+
     if flags.watch:
-
-        def is_over() -> bool:
-            return current_progress(cluster.server.api).done or working.done() or clock.now() > deadline
-
-        await watch_cluster(console, cluster.server.api, is_over, clock)
-        return current_progress(cluster.server.api)
+        await watch_cluster(console, api, clock, is_over, lambda: current_progress(api).done)
+        return current_progress(api)
     shown = ""
     with console.status("Starting") as status:
-        while True:
-            progress = current_progress(cluster.server.api)
-            if progress.done or working.done() or clock.now() > deadline:
-                return progress
-            if progress.line != shown:
+
+        def show_progress() -> bool:
+            nonlocal shown
+            progress = current_progress(api)
+            if progress.line != shown and not progress.done:
                 shown = progress.line
                 status.update(shown)
                 if not console.is_terminal:
                     console.print(shown, soft_wrap=True, highlight=False)
-            await clock.sleep(_POLL_SECONDS)
+            return progress.done
+
+        await after_changes(api, clock, show_progress, is_over)
+    return current_progress(api)

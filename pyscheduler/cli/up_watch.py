@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -37,24 +36,41 @@ class NodeLine(NamedTuple):
     phases: str
 
 
-async def watch_cluster(console: Console, api: Api, is_over: Callable[[], bool], clock: Clock) -> None:
-    """Show the cluster until `is_over`; redraw after changes only."""
+async def watch_cluster(
+    console: Console, api: Api, clock: Clock, is_over: Callable[[], bool], is_complete: Callable[[], bool] | None = None
+) -> None:
+    """Show the cluster until `is_over`, or after a change `is_complete`; redraw after changes only."""
+    complete = is_complete or (lambda: False)
     if console.is_terminal:
-        with Live(console=console, auto_refresh=False, screen=False) as live:
-            await _poll(api, is_over, clock, lambda: live.update(render(api, console.height), refresh=True))
+        with Live(console=console, auto_refresh=False) as live:
+
+            def draw() -> bool:
+                live.update(render(api, console.height), refresh=True)
+                return complete()
+
+            await after_changes(api, clock, draw, is_over)
         return
     printed: dict[str, str] = {}
-    await _poll(api, is_over, clock, lambda: _print_changes(api, printed))
+
+    def print_changes() -> bool:
+        _print_changes(api, printed)
+        return complete()
+
+    await after_changes(api, clock, print_changes, is_over)
 
 
-async def _poll(api: Api, is_over: Callable[[], bool], clock: Clock, draw: Callable[[], None]) -> None:
+async def after_changes(api: Api, clock: Clock, draw: Callable[[], bool], is_over: Callable[[], bool]) -> None:
+    """Call `draw` after changes of objects, until it returns True or `is_over`; a slow one is called less often.
+
+    It reads all pods on the loop that schedules them, so its share of the time is limited.
+    """
     drawn = -1
     while True:
         over, pause = is_over(), POLL_SECONDS
         if api.state.store.revision != drawn:
-            drawn, began = api.state.store.revision, time.perf_counter()
-            draw()
-            pause = max(pause, (time.perf_counter() - began) / MAX_SHARE)
+            drawn, began = api.state.store.revision, clock.now()
+            over = draw() or over
+            pause = max(pause, (clock.now() - began) / MAX_SHARE)
         if over:
             return
         await clock.sleep(pause)

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from pyscheduler.cli import app
-from pyscheduler.cli.up_watch import node_rows, render, watch_cluster
+from pyscheduler.cli.progress import current_progress, node_table
+from pyscheduler.cli.up_watch import after_changes, node_rows, render, watch_cluster
 from pyscheduler.embedded import Api
 from pyscheduler.embedded.hollow.template import NodeTemplate, node_object
 from pyscheduler.testing import pod
@@ -189,16 +190,51 @@ class Steps:
     """Clock of which each sleep runs the next step."""
 
     def __init__(self, *steps: Any) -> None:
-        self.steps = list(steps)
+        self.steps, self.time, self.slept = list(steps), 0.0, list[float]()
 
     def now(self) -> float:
-        return 0.0
+        return self.time
 
     def wall(self) -> float:
-        return 0.0
+        return self.time
 
     async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
         self.steps.pop(0)()
+
+
+async def test_drawing_takes_a_tenth_of_the_time_and_follows_changes_only() -> None:
+    """Drawing reads every pod: in a cluster of thousands it would take the time of the scheduler beside it."""
+    api, drawn = api_with(nodes=1), list[int]()
+    clock = Steps(lambda: None, lambda: create_pod(api), lambda: None)
+
+    def draw() -> bool:
+        drawn.append(api.state.store.revision)
+        clock.time += 2.0
+        return False
+
+    await after_changes(api, clock, draw, lambda: not clock.steps)
+    assert len(drawn) == 2
+    assert clock.slept == [20.0, 0.25, 20.0]
+
+
+def create_pod(api: Api) -> None:
+    api.create(api.resource("pods"), "default", pod("late").manifest)
+
+
+def test_summary_of_a_large_cluster_is_short() -> None:
+    api = api_with(nodes=60)
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    for number in range(9):
+        api.create(api.resource("deployments", "apps"), "default", {"metadata": {"name": f"d{number}"}, "spec": spec})
+    assert current_progress(api).line.endswith("deployment/d3 and 5 more")
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(node_table(api))
+    assert "n049" in capture.get()
+    assert "n050" not in capture.get()
+    assert "10 more" in capture.get()
 
 
 async def test_without_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,7 +244,7 @@ async def test_without_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFi
         lambda: None,
         lambda: api.delete(api.resource("nodes"), "", "n000"),
     )
-    await watch_cluster(Console(force_terminal=False), api, lambda: not clock.steps, clock)
+    await watch_cluster(Console(force_terminal=False), api, clock, lambda: not clock.steps)
     assert capsys.readouterr().out.splitlines() == [
         "node/n000  Ready",
         "pod/default/p000  Pending",
