@@ -1,7 +1,7 @@
 """Pods that declare a pod group by an API that no plugin of their profile reads.
 
-They are scheduled one by one, as by kube-scheduler. An event and the log report it: a gang that starts in parts holds nodes
-in vain.
+They are scheduled one by one, as by kube-scheduler. An event and the log report it: a gang that starts in parts holds
+nodes in vain.
 """
 
 from __future__ import annotations
