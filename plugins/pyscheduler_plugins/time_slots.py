@@ -7,7 +7,7 @@ them, and evicted at their end.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -42,6 +42,7 @@ from pyscheduler.api import (
     TimeUpdate,
 )
 from pyscheduler.api.match import Requirement
+from pyscheduler_plugins.job_budgets import JOB_NAME, Job, within_budgets
 
 ZONE = "volcano.sh/revocable-zone"
 """Label of nodes with their zone; annotation of pods with the zones that they may use, `*` for all."""
@@ -155,11 +156,13 @@ class Slots:
 class TimeSlots(TimedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Keep pods off nodes of revocable zones, except for those that allow it within the time slots of the zone.
 
-    These prefer such nodes, so that other nodes stay free. At the end of a slot they are evicted.
+    These prefer such nodes, so that other nodes stay free. At the end of a slot they are evicted, within the budgets of
+    their jobs.
     """
 
     name = "TimeSlots"
     Args = TimeSlotsArgs
+    indexes = (JOB_NAME,)
     reads = Reads.OWN_NODE  # the active zones are in the cache key
     reads_claims = False
     reads_match_fields = False
@@ -191,10 +194,14 @@ class TimeSlots(TimedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, Scor
         # Pods may come to a node after the end of a slot: their bindings were under way, or the node got its label.
         checks = [now + self._period] if len(self._active) < len(self._slots) else []
         self._next = min([*changes, *checks], default=None)
-        return TimeUpdate(self._active != before, tuple(self._pods_outside()))
+        evictions = within_budgets(self._pods_outside(), self._members_of)
+        return TimeUpdate(self._active != before, tuple(evictions))
 
     def next_time(self) -> float | None:
         return self._next
+
+    def _members_of(self, job: Job) -> Mapping[str, Pod]:
+        return self.handle.pods.by_label(JOB_NAME, job.namespace, job.name)
 
     def _pods_outside(self) -> Iterator[tuple[Pod, str]]:
         """Yield the pods to evict, with the reason: those that allow a zone and run there outside of its slots."""

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, assert_forms_agree, node, pod
+from pyscheduler_plugins.job_budgets import JOB_NAME, MAX_UNAVAILABLE, MIN_AVAILABLE
 from pyscheduler_plugins.time_slots import ALL_ZONES, DAYS, PREEMPTABLE, ZONE, Slots, TimeSlotsArgs, Zone
 
 HOUR = 3600.0
@@ -126,6 +127,64 @@ def test_eviction_that_failed_is_repeated_every_minute() -> None:
     harness.eviction_error = lambda _pod: ""
     harness.advance(30)
     assert harness.bindings == {}
+
+
+def of_job(name: str, budget: str, amount: str) -> PodBuilder:
+    return batch(name).label(JOB_NAME, "job").annotation(budget, amount)
+
+
+@pytest.mark.parametrize(
+    ("budget", "amount", "evicted_each_minute"),
+    [
+        pytest.param(MIN_AVAILABLE, "3", [1, 0], id="one fewer than run"),
+        pytest.param(MIN_AVAILABLE, "50%", [2, 0], id="half"),
+        pytest.param(MIN_AVAILABLE, "9", [0, 0], id="more than run"),
+        pytest.param(MAX_UNAVAILABLE, "1", [1, 0], id="one"),
+        pytest.param(MAX_UNAVAILABLE, "30%", [2, 0], id="rounded up"),
+        pytest.param(MAX_UNAVAILABLE, "0", [0, 0], id="none"),
+        pytest.param(MAX_UNAVAILABLE, "100%", [4, 0], id="all"),
+    ],
+)
+def test_budget_of_a_job_limits_evictions(budget: str, amount: str, evicted_each_minute: list[int]) -> None:
+    """Evicted pods are created anew by their controller, and wait for the next slot."""
+    harness = at(5, revocable("n"))
+    run(harness, *(of_job(f"a{i}", budget, amount) for i in range(4)))
+    harness.advance(HOUR)
+    counts = [len(harness.evictions)]
+    harness.add(*(of_job(f"b{i}", budget, amount) for i in range(counts[0])))
+    harness.run()
+    harness.advance(90)
+    counts.append(len(harness.evictions) - counts[0])
+    assert counts == evicted_each_minute
+
+
+def test_eviction_goes_on_when_the_replacement_has_a_node() -> None:
+    harness = at(5, revocable("n"))
+    run(harness, *(of_job(f"a{i}", MAX_UNAVAILABLE, "1") for i in range(2)))
+    harness.advance(HOUR)
+    assert len(harness.evictions) == 1
+    harness.add(node("always"), of_job("b", MAX_UNAVAILABLE, "1"))
+    harness.run()
+    harness.advance(60)
+    assert (len(harness.evictions), harness.assignments) == (2, {"b": "always"})
+
+
+def test_budget_of_one_job_is_not_that_of_another_one() -> None:
+    harness = at(5, revocable("n"))
+    run(harness, of_job("a", MAX_UNAVAILABLE, "0"), batch("b"), batch("c").annotation(MAX_UNAVAILABLE, "0"))
+    harness.advance(HOUR)
+    assert [key for _, key in harness.evictions] == ["default/b", "default/c"]
+
+
+@pytest.mark.parametrize("amount", ["", "-1", "half", "1.5", "101", "5 %", "\u0663"])
+def test_invalid_budget_is_named_in_the_event(amount: str) -> None:
+    harness = at(5, revocable("n"))
+    run(harness, of_job("a", MAX_UNAVAILABLE, amount))
+    harness.advance(HOUR)
+    text = " ".join(note for _, note in harness.events("a"))
+    is_valid = amount == "101"
+    assert ("annotation volcano.sh/jdb-max-unavailable: Invalid value" in text) is not is_valid
+    assert [key for _, key in harness.evictions] == ["default/a"]
 
 
 def test_slot_of_one_zone_does_not_retry_pods_forever() -> None:

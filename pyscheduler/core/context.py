@@ -20,6 +20,7 @@ from pyscheduler.core.extenders.extender import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.ignored_groups import IgnoredGroups
 from pyscheduler.core.pod_groups.learnt_run_times import LearntRunTimes
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.quota_waits import QuotaWaits
@@ -99,6 +100,7 @@ class Context(msgspec.Struct, eq=False):
     quota_waits: QuotaWaits
     reservations: Reservations
     pods_by_importance: PodsByImportance
+    ignored_groups: IgnoredGroups
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
@@ -139,9 +141,9 @@ class Context(msgspec.Struct, eq=False):
             settings.slice_pods,
         )
         waits, reservations = QuotaWaits(groups, queue), Reservations(settings.epoch)
-        by_importance = PodsByImportance(state)
+        by_importance, ignored = PodsByImportance(state), IgnoredGroups(instrument)
         context = Context(
-            in_use, handle, instrument, settings, queue, state, groups, waits, reservations, by_importance
+            in_use, handle, instrument, settings, queue, state, groups, waits, reservations, by_importance, ignored
         )
         context.use_profiles(profiles)
         return context

@@ -148,6 +148,7 @@ def _forget_assumed(context: Context, assumed: AssumedPod) -> None:
 
 
 def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
+    context.ignored_groups.check(context.profiles[pod.scheduler_name], old, pod)
     if old is None:
         if context.queue.needs_events:
             # Pods that waited for this one are requeued ahead of it.

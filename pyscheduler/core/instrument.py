@@ -118,5 +118,8 @@ class Instrument:
     def binding_cancelled(self, plugin: str, point: str, reason: str) -> None:
         """Count a binding cycle that was cancelled during a plugin's call; `reason` is gone, preempted or timeout."""
 
+    def pod_group_ignored(self, profile: str, declaration: str) -> None:
+        """Report a pod with the declaration of a group that no plugin of its profile reads."""
+
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         """Report a plugin that raised; the pod is retried after a backoff."""

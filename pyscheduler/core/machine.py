@@ -237,6 +237,8 @@ class Machine:
             end_if_gone(context, now)
         if context.queue.gates.reports:
             commands += report_gated(context)
+        if context.ignored_groups.events:
+            commands += context.ignored_groups.take_events()
         if context.queue.nominator.freed:
             context.wake_for_freed_nominations(now)
         if context.queue.backlog:

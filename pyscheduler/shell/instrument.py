@@ -45,6 +45,8 @@ class MetricsInstrument(Instrument):
         self._sli_labels = tuple((str(n) if n < _SLI_ATTEMPTS else "15+",) for n in range(_SLI_ATTEMPTS + 1))
         self._hint_entered = 0.0
         self._until_aggregation = _AGGREGATE_EVERY
+        self._ignored_groups: set[tuple[str, str]] = set()
+        """Profiles with the declarations of groups that are in the log already."""
 
     def queue_incoming(self, queue: str, event: str) -> None:
         self._incoming[queue, event] += 1
@@ -112,6 +114,12 @@ class MetricsInstrument(Instrument):
 
     def hint_left(self, plugin: str, event: str, result: str) -> None:
         self._hints[plugin, event, result].append(self._clock() - self._hint_entered)
+
+    def pod_group_ignored(self, profile: str, declaration: str) -> None:
+        if (profile, declaration) not in self._ignored_groups:
+            self._ignored_groups.add((profile, declaration))
+            text = "Pods declare groups that no plugin reads, scheduling them one by one"
+            _log.warning(text, profile=profile, declaration=declaration)
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         if isinstance(error, StatusError):

@@ -15,6 +15,14 @@ _JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 _QUEUE_NAME: Final = "volcano.sh/queue-name"
 _RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 _TEMPLATE: Final = "volcano.sh/template-uid"
+_COPIED: Final = (
+    "volcano.sh/preemptable",
+    "volcano.sh/cooldown-time",
+    "volcano.sh/revocable-zone",
+    "volcano.sh/jdb-min-available",
+    "volcano.sh/jdb-max-unavailable",
+)
+"""Annotations of a job that its pods have, too."""
 
 Json = dict[str, Any]
 
@@ -49,13 +57,14 @@ def pod(job: Mapping[str, Any], spec: JobSpec, task: Task, index: int, *, versio
         _RETRY_COUNT: str(retries),
         _TEMPLATE: f"{meta['name']}-{task.name}",
     }
+    of_job = {name: value for name, value in (meta.get("annotations") or {}).items() if name in _COPIED}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             **owned(job, pod_name(job, task, index)),
             "labels": {**(template_meta.get("labels") or {}), **shared, **partition, _JOB_NAMESPACE: meta["namespace"]},
-            "annotations": {**(template_meta.get("annotations") or {}), **shared, **annotations},
+            "annotations": {**(template_meta.get("annotations") or {}), **of_job, **shared, **annotations},
         },
         "spec": pod_spec,
     }

@@ -233,6 +233,15 @@ def test_status_error_is_not_counted_as_a_plugin_failure(
     assert "Plugin returned an error status" in caplog.text
 
 
+def test_ignored_groups_are_logged_once_for_each_profile_and_declaration(
+    instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture
+) -> None:
+    for profile in ("a", "a", "b"):
+        instrument.pod_group_ignored(profile, "the annotation scheduling.k8s.io/group-name")
+    lines = [line for line in caplog.text.splitlines() if "Pods declare groups that no plugin reads" in line]
+    assert len(lines) == 2
+
+
 def test_buckets_include_their_upper_bound_and_accumulate_over_scrapes() -> None:
     histogram = Histogram("h", "H.", buckets(1, 2, 3))
     for values in ((0.5, 1.0, 1.5), (2.0, 4.0, 4.1)):

@@ -53,6 +53,15 @@ def test_pod_has_the_metadata_of_its_job() -> None:
     assert (made["spec"]["schedulerName"], made["spec"]["priorityClassName"]) == ("pyscheduler", "high")
 
 
+def test_pod_has_the_zones_and_the_budget_of_its_job() -> None:
+    manifest = job(task("a", 2))
+    copied = {"volcano.sh/revocable-zone": "*", "volcano.sh/jdb-max-unavailable": "1"}
+    manifest["metadata"]["annotations"] = {**copied, "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    annotations = pod_of(manifest)["metadata"]["annotations"]
+    assert annotations.items() >= copied.items()
+    assert "kubectl.kubernetes.io/last-applied-configuration" not in annotations
+
+
 def test_template_is_not_changed_and_its_fields_are_kept() -> None:
     manifest = job(task("a", 2), priorityClassName="high", plugins={"svc": [], "env": []})
     spec = manifest["spec"]["tasks"][0]["template"]["spec"]
