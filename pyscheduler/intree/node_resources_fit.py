@@ -380,13 +380,14 @@ def _insufficient_resources(requests: tuple[_Request, ...], node: NodeInfo, othe
 def _statuses(failed: Ints, reasons: tuple[str, ...]) -> NodeToStatus:
     """Return the statuses of nodes from `failed`, a bit set of reasons per node."""
     statuses = NodeToStatus(len(failed))
-    code_of = np.zeros(1 << _MAX_BITS, np.int32)
-    for bits in np.flatnonzero(np.bincount(failed)):
+    counts = np.bincount(failed)
+    code_of = np.zeros(len(counts), np.int32)
+    for bits in counts.nonzero()[0].tolist():
         if bits:
-            node_reasons = tuple(reason for i, reason in enumerate(reasons, 1) if bits >> i & 1)
+            node_reasons = tuple([reason for i, reason in enumerate(reasons, 1) if bits >> i & 1])
             statuses.rejections.append(_rejection(node_reasons, resolvable=not bits & 1))
             code_of[bits] = len(statuses.rejections)
-    statuses.codes = code_of[failed]
+    statuses.codes = code_of.take(failed)
     return statuses
 
 

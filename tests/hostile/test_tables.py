@@ -65,7 +65,7 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the bounds, so that bounded tables are full after the first flood."""
     monkeypatch.setattr(equivalence_cache, "MAX_CACHES", 16)
-    monkeypatch.setattr(equivalence_cache, "MAX_NUMBERS", 16)
+    monkeypatch.setattr(equivalence_cache, "MAX_SIGNED", 16)
     monkeypatch.setattr(fit_errors, "MAX_FIT_ERRORS", 16)
     monkeypatch.setattr(placed, "MOST_COUNTS", 16)
     monkeypatch.setattr(placed, "MOST_COUNTED_SETS", 64)

@@ -11,7 +11,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import Context
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
-from pyscheduler.core.result_cache.filter_columns import FilterColumns
+from pyscheduler.core.result_cache.row_filters import RowFilters
 from pyscheduler.core.scheduling import schedule_one
 from pyscheduler.core.scheduling.fit_errors import FitError, FitErrorCache, Reasons
 from pyscheduler.core.scheduling.report import report
@@ -90,10 +90,10 @@ def _ignore_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_tally(monkeypatch: pytest.MonkeyPatch) -> None:
-    def set_first(self: FilterColumns, row: int, code: int) -> None:
-        self.first[row] = code
+    def set_code(self: RowFilters, row: int, code: int) -> None:
+        self._writable_codes()[row] = code
 
-    monkeypatch.setattr(FilterColumns, "_set_first", set_first)
+    monkeypatch.setattr(RowFilters, "_set_code", set_code)
 
 
 @pytest.mark.parametrize(

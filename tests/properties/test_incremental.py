@@ -7,7 +7,6 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,16 +15,16 @@ from pyscheduler.api import Cycle, Domains, NodeEquivalence, Pod, Reads
 from pyscheduler.core.framework import profile
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.result_cache import invalidation, node_classes
+from pyscheduler.core.result_cache import invalidation, node_classes, row_scores
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
-from pyscheduler.core.result_cache.filter_columns import FilterColumn, FilterColumns
-from pyscheduler.core.result_cache.invalidation import Change, DirtyRows, Scope
+from pyscheduler.core.result_cache.invalidation import Change, Scope
 from pyscheduler.core.result_cache.node_classes import NodeClasses
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
+from pyscheduler.core.result_cache.row_filters import RowFilters
 from pyscheduler.core.result_cache.row_results import RowResults
+from pyscheduler.core.result_cache.row_scores import RowScores, TopScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
-from pyscheduler.core.result_cache.score_columns import ScoreColumns, TopScores
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.columns import CategoricalColumn
 from pyscheduler.intree import InterPodAffinity, NodeResourcesFit, PodTopologySpread
@@ -158,24 +157,15 @@ def _scope(change: Change, reads: Reads, planted: Scope) -> Plant:
 
 
 def _ignore_reads_identity(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumn, "__init__", _without_identity(ScoreColumn.__init__))
-    patch.setattr(FilterColumn, "__init__", _without_identity(FilterColumn.__init__))
-
-
-def _without_identity(init: Any) -> Any:
-    def blind(self: Any, *rest: Any) -> None:
-        init(self, *rest)
-        self.reach = (*self.reach[: Change.ATTEMPT], Scope.NOWHERE)
-        self.is_volatile = self.reach[Change.USAGE] is Scope.EVERYWHERE
-
-    return blind
+    scopes = invalidation._scopes.__wrapped__
+    patch.setattr(invalidation, "_scopes", lambda reads, _: scopes(reads, False))
 
 
 def _never_renew_span(patch: pytest.MonkeyPatch) -> None:
     renormalize: Any = ScoreColumn.renormalize
 
     def once(self: ScoreColumn, *rest: Any) -> bool:
-        if self.span is None:
+        if self._span is None:
             return bool(renormalize(self, *rest))
         return False
 
@@ -183,8 +173,8 @@ def _never_renew_span(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_infeasible_in_normalization(patch: pytest.MonkeyPatch) -> None:
-    refresh: Any = ScoreColumns.refresh
-    patch.setattr(ScoreColumns, "refresh", lambda self, *rest: refresh(self, *rest[:-1], False))
+    refresh: Any = RowScores.refresh
+    patch.setattr(RowScores, "refresh", lambda self, *rest: refresh(self, *rest[:-1], False))
 
 
 def _run_pre_filter_once(patch: pytest.MonkeyPatch) -> None:
@@ -196,16 +186,16 @@ def _keep_pre_filter_results(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignore_cache_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumn, "_is_cache_key_unchanged", lambda *_: True)
+    patch.setattr(ScoreColumn, "check_key", lambda self, _: self.all_stale)
 
 
 def _ignore_changed_raw_scores(patch: pytest.MonkeyPatch) -> None:
-    score_few = ScoreColumn._score_few
-    patch.setattr(ScoreColumn, "_score_few", lambda *args: score_few(*args) and False)
+    score_rows = ScoreColumn.score_rows
+    patch.setattr(ScoreColumn, "score_rows", lambda *args: score_rows(*args) and False)
 
 
 def _ignore_filter_cache_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FilterColumns, "_basis", lambda *_: 0)
+    patch.setattr(RowFilters, "_basis", lambda *_: 0)
 
 
 def _cache_pre_filter_of_keyed_plugins(patch: pytest.MonkeyPatch) -> None:
@@ -220,13 +210,13 @@ def _keep_axes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeClasses, "_has_same_nodes", lambda self: len(self.of) == len(self._state))
 
 
-def _accept_every_changed_node(patch: pytest.MonkeyPatch) -> None:
-    still_fits = FilterColumns.still_fits
+def _keep_rows_after(planted: Change) -> Plant:
+    refresh_row = RowFilters.refresh_row
 
-    def accept(self: FilterColumns, cycle: Cycle, pod: Pod, rows: DirtyRows, change: Change) -> bool:
-        return change is Change.NODE or still_fits(self, cycle, pod, rows, change)
+    def refresh(self: RowFilters, cycle: Cycle, pod: Pod, row: int, change: Change) -> bool:
+        return self.fits(row) if change is planted else refresh_row(self, cycle, pod, row, change)
 
-    patch.setattr(FilterColumns, "still_fits", accept)
+    return lambda patch: patch.setattr(RowFilters, "refresh_row", refresh)
 
 
 def _ignore_removal_of_last_row(patch: pytest.MonkeyPatch) -> None:
@@ -254,12 +244,8 @@ def _count_terminating_pods(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignore_changed_skips(patch: pytest.MonkeyPatch) -> None:
-    activate = ScoreColumns.activate
-    patch.setattr(ScoreColumns, "activate", lambda self, skipped: self.skipped is None and activate(self, skipped))
-
-
-def _keep_feasible_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FilterColumns, "still_fits", lambda self, cycle, pod, rows, change: (self.first[rows] == 0).all())
+    activate = RowScores.activate
+    patch.setattr(RowScores, "activate", lambda self, skipped: self.skipped is None and activate(self, skipped))
 
 
 def _keep_skips(patch: pytest.MonkeyPatch) -> None:
@@ -278,29 +264,8 @@ def _ignore_labels_in_pre_filter(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PluginResultCache, "invalidate", lambda *_: None)
 
 
-def _invalidate_before_writing_fresh_rows(patch: pytest.MonkeyPatch) -> None:
-    drop = ScoreColumn.invalidate_rows
-
-    def early(self: ScoreColumn, rows: Any) -> None:
-        only, self._only_fresh_rows = self._only_fresh_rows, None
-        drop(self, rows)
-        self._only_fresh_rows = only
-
-    patch.setattr(ScoreColumn, "invalidate_rows", early)
-
-
-def _keep_fresh_rows(patch: pytest.MonkeyPatch) -> None:
-    fresh = ScoreColumn.fresh
-
-    def too_many(self: ScoreColumn) -> Any:
-        only, self._only_fresh_rows = self._only_fresh_rows, None
-        if only is not None and not self.all_stale:
-            if self._fresh is None:
-                self._fresh = np.zeros(self._size, np.bool_)
-            self._fresh[only] = True
-        return fresh(self)
-
-    patch.setattr(ScoreColumn, "fresh", too_many)
+def _keep_scores_of_infeasible_rows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(row_scores, "_unscored", lambda *_: [])
 
 
 def _keep_classes(patch: pytest.MonkeyPatch) -> None:
@@ -335,7 +300,7 @@ def _score_rejected_classes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _normalize_with_rejected_classes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumns, "depend_on_feasibility", False)
+    patch.setattr(RowScores, "depend_on_feasibility", False)
 
 
 def _keep_excluded_rows(patch: pytest.MonkeyPatch) -> None:
@@ -364,18 +329,17 @@ def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
     ("plant", "plugin"),
     [
         (_ignore_labels, TeamFilter),
-        (_ignore_labels_in(FilterColumns), TeamFilter),
-        (_ignore_labels_in(ScoreColumns), TeamFilter),
-        (_ignore_labels_in(ScoreColumns), TeamPreference),
+        (_ignore_labels_in(RowFilters), TeamFilter),
+        (_ignore_labels_in(RowScores), TeamFilter),
+        (_ignore_labels_in(RowScores), TeamPreference),
         (_ignore_labels_in_pre_filter, TeamCpu),
         (_scope(Change.USAGE, Reads.DOMAINS, Scope.ROWS), ZoneLimit),
         (_scope(Change.USAGE, Reads.OWN_NODE_AND_PODS, Scope.NOWHERE), PodLimit),
         (_scope(Change.NODE, Reads.ALL_NODES, Scope.ROWS), TeamShare),
         (_scope(Change.NODE, Reads.OWN_NODE, Scope.NOWHERE), TeamCpu),
-        (_scope(Change.ATTEMPT, Reads.EVERYTHING, Scope.NOWHERE), External),
         (_ignore_reads_identity, NameReader),
         (_never_renew_span, PodLimit),
-        (_invalidate_before_writing_fresh_rows, PodLimit),
+        (_keep_scores_of_infeasible_rows, PodLimit),
         (_keep_infeasible_in_normalization, PodLimit),
         (_run_pre_filter_once, TeamShare),
         (_keep_pre_filter_results, TeamShare),
@@ -383,7 +347,7 @@ def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
         (_ignore_filter_cache_key, OddDays),
         (_cache_pre_filter_of_keyed_plugins, OddDays),
         (_ignore_changed_raw_scores, TeamCpu),
-        (_accept_every_changed_node, TeamCpu),
+        (_keep_rows_after(Change.NODE), TeamCpu),
         (_keep_topologies, TeamScore),
         (_keep_axes, TeamScore),
         (_ignore_removal_of_last_row, TeamShare),
@@ -405,9 +369,8 @@ def test_property_catches_stale_results(plant: Plant, plugin: Class, monkeypatch
 @pytest.mark.parametrize(
     ("plant", "classes"),
     [
-        (_keep_feasible_rows, IN_TREE),
+        (_keep_rows_after(Change.USAGE), IN_TREE),
         (_ignore_labels, IN_TREE),
-        (_keep_fresh_rows, LEVELS),
         (_keep_classes, IN_TREE),
         (_ignore_topologies, IN_TREE),
         (_take_domains_for_nodes, IN_TREE),

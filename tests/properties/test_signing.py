@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 
 from pyscheduler.api import FilterPlugin, ScorePlugin
-from pyscheduler.core.result_cache.invalidation import CachedColumn
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
+from pyscheduler.core.result_cache.row_filters import RowFilters
 from pyscheduler.core.result_cache.row_results import RowResults
+from pyscheduler.core.result_cache.row_scores import RowScores
 from tests.properties.evaluation_model import EvaluationWorld
 from tests.properties.probe_plugins import IN_TREE, Class
 from tests.properties.profiles import assert_caught, quick
@@ -61,6 +62,7 @@ def test_property_catches_copied_results_of_other_signed_values(
     assert_caught(lambda story: check(story, *IN_TREE), MANY_PODS, AssertionError)
 
 
-def test_property_catches_copies_that_change_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CachedColumn, "copy", lambda self: self)
+@pytest.mark.parametrize("part", [RowFilters, RowScores], ids=lambda part: part.__name__)
+def test_property_catches_copies_that_change_together(part: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part, "copy", lambda self: self)
     assert_caught(lambda story: check(story, *IN_TREE), MANY_PODS, AssertionError, IndexError)

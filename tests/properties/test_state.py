@@ -94,13 +94,13 @@ def test_dry_run_restores_the_state(story: tuple[list[Step], Any, bool]) -> None
 
 
 def _skip_write_of_moved_row(patch: pytest.MonkeyPatch) -> None:
-    write = ClusterState._write
+    write = ClusterState._write_object
 
     def patched(self: ClusterState, node: NodeRow) -> None:
         if node.row == len(self.rows) - 1 or self._by_name.get(node.name) is not node or node.row == 0:
             write(self, node)
 
-    patch.setattr(ClusterState, "_write", patched)
+    patch.setattr(ClusterState, "_write_object", patched)
 
 
 def _keep_old_resources(patch: pytest.MonkeyPatch) -> None:

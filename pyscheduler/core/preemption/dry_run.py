@@ -26,7 +26,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.preemption.nominated_pods import joined, no_victims, with_nominated_pods
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
+from pyscheduler.core.result_cache.row_filters import run_filter_on_table
 from pyscheduler.core.result_cache.uncached_evaluation import (
     filter_with_nominated_pods,
     first_rejection,

@@ -13,7 +13,7 @@ import numpy as np
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Ints, Mask, NodeTable
-from pyscheduler.api.normalize import Normalizer, Scores
+from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin, Plugin
 from pyscheduler.api.pod import Pod
@@ -22,12 +22,11 @@ from pyscheduler.api.topology import NodeEquivalence
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile, Weighted
-from pyscheduler.core.framework.result_checks import check_scores
+from pyscheduler.core.result_cache.calls import rescale, run_normalize, run_score_on_table
 from pyscheduler.core.result_cache.class_totals import ClassTotals
-from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
 from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
+from pyscheduler.core.result_cache.row_filters import run_filter_on_table
 from pyscheduler.core.result_cache.row_results import RowResults
-from pyscheduler.core.result_cache.score_column import NORMALIZE, check_range, scores_of
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.kernels import Rows, extremes
 
@@ -198,23 +197,12 @@ class ClassResults:
         """Return the normalised scores of the scored classes."""
         plugin, table = weighted.plugin, self._classes.table
         self._profile.evaluations.score[plugin.name].n += len(table)
-        try:
-            raw = scores_of(plugin, cycle, pod, table).take(scored)
-        except BaseException as error:
-            raise_plugin_failed(plugin.name, "Score", error)
-        normalizer = plugin.normalizer
-        if normalizer is not None:
-            try:
-                if cycle.call_observer is None:
-                    final = _normalized(normalizer, raw)
-                else:
-                    final = cycle.call_observer(plugin.name, NORMALIZE, _normalized, normalizer, raw)
-                check_scores(normalizer.rescale, final, len(raw))
-                raw = final
-            except BaseException as error:
-                raise_plugin_failed(plugin.name, "NormalizeScore", error)
-        check_range(plugin, raw)
-        return raw
+        raw, normalizer = run_score_on_table(plugin, cycle, pod, table).take(scored), plugin.normalizer
+        if normalizer is not None and cycle.call_observer is None:
+            span = call_guarded(plugin.name, "NormalizeScore", normalizer.span_between, *extremes(raw, None))
+            if span is not None:
+                return rescale(plugin, normalizer, raw, span)
+        return run_normalize(plugin, cycle, pod, raw)
 
     def pick(self, random_bits: Callable[[], int]) -> int:
         """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
@@ -231,11 +219,6 @@ def _cache_key(method: Callable[[Cycle], Hashable | None], cycle: Cycle) -> Hash
     key = method(cycle)
     hash(key)
     return key
-
-
-def _normalized(normalizer: Normalizer, raw: Scores) -> Scores:
-    span = normalizer.span_between(*extremes(raw, None))
-    return normalizer.rescale(raw, normalizer.span(raw) if span is None else span)
 
 
 def _equivalence(

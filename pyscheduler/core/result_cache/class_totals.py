@@ -13,13 +13,13 @@ import numpy as np
 
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.normalize import Scores
-from pyscheduler.core.result_cache.filter_columns import FEW
+from pyscheduler.core.result_cache.calls import FEW, NO_SCORES
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
-from pyscheduler.core.result_cache.score_column import NO_SCORES
-from pyscheduler.core.result_cache.score_columns import TopScores
+from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.kernels import Classes, Rows, add_by_class, count_by_class, pick_by_class
 
+_NO_CLASSES: Classes = np.zeros(0, np.int32)
 REJECTED = -(1 << 60)
 """Sum of a rejected class, so that its rows have a total below 0."""
 
@@ -48,7 +48,7 @@ class ClassTotals:
         """Sums of all scores by row, negative where a row is not feasible; None if they are not kept."""
         self._own: Scores = NO_SCORES
         """Total of each row without its class, as of the last refresh."""
-        self._of: Classes = np.zeros(0, np.int32)
+        self._of: Classes = _NO_CLASSES
         """Class of each row."""
         self._sums: Ints = NO_SCORES
         """The scores of each class, REJECTED where the pod does not fit."""

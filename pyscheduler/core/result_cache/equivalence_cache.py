@@ -7,10 +7,11 @@ by row sign alike (`RowResults`); results by class of equivalent nodes are the c
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +26,7 @@ from pyscheduler.core.framework.profile import Profile, reads_of
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, run_pre_score
 from pyscheduler.core.result_cache.row_results import RowResults
-from pyscheduler.core.result_cache.score_columns import TopScores
+from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.core.state.cluster import ClusterState
 
 MAX_CACHE_BYTES = 256 * 1024 * 1024
@@ -36,7 +37,7 @@ MIN_CACHES = 256
 """Number of equivalence caches kept regardless of `MAX_CACHE_BYTES`: 250 MB at 100,000 nodes."""
 _OBJECTS = 20 * 1024
 """Estimated memory of a cache in addition to its columns."""
-MAX_NUMBERS = 1 << 15
+MAX_SIGNED = 1 << 15
 """Number of distinct signed values at which all are forgotten."""
 _STABLE = (Reads.OWN_NODE, Reads.ALL_NODES)
 
@@ -180,7 +181,7 @@ class EquivalenceCache:
     @property
     def feasible(self) -> Mask:
         """Mask of the feasible rows."""
-        feasible, fitting = self.rows.feasible[: len(self._state)], self._classes.fitting()
+        feasible, fitting = self.rows.feasible, self._classes.fitting()
         return feasible if fitting is None else feasible & fitting
 
     @property
@@ -202,21 +203,21 @@ class EquivalenceCache:
 
     def statuses(self) -> tuple[list[Status], NDArray[np.integer]]:
         """Return all Filter statuses and for each row the index of its status; the first is that of feasible rows."""
-        statuses, rows = self.rows.filters.statuses, self.rows.filters.first[: len(self._state)]
+        statuses, rows = self.rows.filters.statuses, self.rows.filters.codes
         by_class = self._classes.statuses()
         if by_class is None:
             return statuses, rows
         more, of_class = by_class
         places = self._profile.filter_places
-        # A plugin before or after all others stands for none.
-        row_places = np.array([len(places), *(places[each.plugin] for each in statuses[1:])]).take(rows)
+        # A place before or after all others stands for no plugin.
+        row_places = np.array([places.get(each.plugin, len(places)) for each in statuses]).take(rows)
         class_places = np.array([*(places[each.plugin] for each in more), len(places) + 1]).take(of_class)
         return [*statuses, *more], np.where(row_places < class_places, rows, of_class + len(statuses))
 
     def tally(self) -> Counter[Status]:
         """Return the number of nodes per Filter status."""
         if self._classes.codes is None:
-            return self.rows.filters.tally(len(self._state))
+            return self.rows.filters.tally()
         tally = Counter[Status]()
         statuses, indexes = self.statuses()
         for status, count in zip(statuses, np.bincount(indexes, minlength=len(statuses)).tolist(), strict=True):
@@ -264,7 +265,7 @@ class EquivalenceCache:
         """Sum of all weighted scores by row, negative where the row is not feasible."""
         if self.best is self._classes:
             return self._classes.totals
-        return self.rows.scores.total[: len(self._state)]
+        return self.rows.scores.total
 
 
 class EquivalenceCaches:
@@ -278,20 +279,15 @@ class EquivalenceCaches:
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
         self._state = state
-        self._caches: OrderedDict[int, EquivalenceCache] = OrderedDict()
-        """By the number of the priority and the signed values."""
+        self._caches: OrderedDict[_Signed, EquivalenceCache] = OrderedDict()
         self._rows: WeakValueDictionary[Hashable, RowResults] = WeakValueDictionary()
         """Results by row by priority and the signed values that they depend on."""
-        by_row = {plugin.name for plugin in (*profile.row_filters, *(each.plugin for each in profile.row_scores))}
-        self._row_signers = [i for i, plugin in enumerate(profile.signers) if plugin.name in by_row]
-        self._numbers: dict[Hashable, int] = {}
-        self._signed: list[Sequence[Hashable]] = []
-        """Signed values of each number, one for each of the profile's signers."""
-        self._unsignable: set[int] = set()
-        """Numbers of signed values that include UNSIGNABLE."""
+        self._row_signers = [i for i, plugin in enumerate(profile.signers) if plugin.name in profile.row_plugins]
+        self._signed: dict[Hashable, _Signed] = {}
+        """One object for all groups with equal priority and signed values."""
         self._stable_signers = [i for i, plugin in enumerate(profile.signers) if reads_of(plugin) in _STABLE]
-        self._similar: dict[Hashable, int] = {}
-        """Number of the last new cache by what the plugins signed that do not read pods on nodes."""
+        self._similar: dict[Hashable, _Signed] = {}
+        """That of the last new cache by what the plugins signed that do not read pods on nodes."""
         self._groups: WeakKeyDictionary[PodSignatureGroup, _Group] = WeakKeyDictionary()
         self._versioned = [
             i for i, plugin in enumerate(profile.signers) if type(plugin).signing_version is not Plugin.signing_version
@@ -316,14 +312,14 @@ class EquivalenceCaches:
         group = self._groups.get(template)
         if group is None or group.versions is not self._versions:
             group = self._signed_group(template, group)
-        number = group.number
-        if number in self._unsignable:
-            return None
-        cache = self._caches.get(number)
+        signed = group.signed
+        cache = self._caches.get(signed)
         if cache is not None:
-            self._caches.move_to_end(number)
+            self._caches.move_to_end(signed)
             return cache
-        cache = self._caches[number] = self._new_cache(template, number)
+        if UNSIGNABLE in signed.values:
+            return None
+        cache = self._caches[signed] = self._new_cache(signed)
         # All caches grow to about the same size; the oldest one has reached it.
         oldest = next(iter(self._caches.values()))
         shared = oldest.rows.bytes * len(self._rows) // len(self._caches)
@@ -335,25 +331,24 @@ class EquivalenceCaches:
     def drop(self, pod: Pod) -> None:
         """Drop the pod's cache, and the results that it shares with others."""
         group = self._groups.get(pod.signature.template)
-        cache = None if group is None else self._caches.pop(group.number, None)
+        cache = None if group is None else self._caches.pop(group.signed, None)
         if cache is not None:
             cache.rows.reset()
 
-    def _new_cache(self, template: PodSignatureGroup, number: int) -> EquivalenceCache:
-        """Return a cache with the results that hold for the template too of a cache for a similar one."""
-        signed = self._signed[number]
-        key = (template.spec.priority or 0, *(signed[i] for i in self._row_signers))
+    def _new_cache(self, signed: _Signed) -> EquivalenceCache:
+        """Return a cache with the results that hold for these groups too of a cache for similar ones."""
+        values = signed.values
+        key = (signed.priority, *[values[i] for i in self._row_signers])
         rows = self._rows.get(key)
-        similar = self._similar.get(similarity := tuple([signed[i] for i in self._stable_signers]), -1)
-        self._similar[similarity] = number
+        similarity = tuple([values[i] for i in self._stable_signers])
+        similar, self._similar[similarity] = self._similar.get(similarity), signed
         if similar not in self._caches:
-            similar = next(reversed(self._caches), -1)
-        base = self._caches.get(similar)
-        if base is None:
-            rows = rows or RowResults(self._profile, self._state)
+            similar = next(reversed(self._caches), None)
+        if similar is None:
+            rows = rows or RowResults.of(self._profile, self._state)
             cache = EquivalenceCache(self._profile, self._state, rows)
         else:
-            pairs = zip(self._profile.signers, signed, self._signed[similar], strict=True)
+            base, pairs = self._caches[similar], zip(self._profile.signers, values, similar.values, strict=True)
             differing = frozenset([plugin.name for plugin, value, other in pairs if value != other])
             rows = rows or base.rows.copy_without(differing)
             cache = base.copy_without(differing, rows)
@@ -370,36 +365,34 @@ class EquivalenceCaches:
         self._nodes_version = self._state.nodes_version  # not before: after an exception the versions are read again
 
     def _signed_group(self, template: PodSignatureGroup, before: _Group | None) -> _Group:
-        """Return the group of a template with its current number; `before` is the one with an outdated number."""
-        if len(self._numbers) >= MAX_NUMBERS:
-            # Most belong to templates that are gone.
-            self._numbers.clear()
-            self._signed.clear()
-            self._unsignable.clear()
-            self._groups.clear()
-            self._caches.clear()
-            self._similar.clear()
-            before = None
+        """Return what a template is signed as now; `before` is outdated."""
         if before is None:
-            signed = tuple([_sign(plugin, template) for plugin in self._profile.signers])
+            values = [_sign(plugin, template) for plugin in self._profile.signers]
         else:
-            values = list(self._signed[before.number])
+            values = list(before.signed.values)
             for i in self._versioned:
                 values[i] = _sign(self._profile.signers[i], template)
-            signed = tuple(values)
-        number = self._numbers.setdefault((template.spec.priority or 0, signed), len(self._numbers))
-        if number == len(self._signed):
-            self._signed.append(signed)
-            if UNSIGNABLE in signed:
-                self._unsignable.add(number)
-        group = self._groups[template] = _Group(number, self._versions)
+        if len(self._signed) >= MAX_SIGNED:
+            # Most belong to templates that are gone.
+            for table in (self._signed, self._groups, self._caches, self._similar):
+                table.clear()
+        signed = _Signed(template.spec.priority or 0, tuple(values))
+        signed = self._signed.setdefault((signed.priority, signed.values), signed)
+        group = self._groups[template] = _Group(signed, self._versions)
         return group
 
 
-class _Group(NamedTuple):
-    """Number of the signed values of a signature group, and the versions with which they were signed."""
+class _Signed(msgspec.Struct, frozen=True, eq=False):
+    """Priority and signed values of signature groups; compared by identity, since hashing the values takes long."""
 
-    number: int
+    priority: int
+    values: tuple[Hashable, ...]
+
+
+class _Group(NamedTuple):
+    """What a signature group is signed as, and the versions with which it was signed."""
+
+    signed: _Signed
     versions: tuple[int, ...]
 
 

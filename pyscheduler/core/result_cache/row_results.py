@@ -7,66 +7,69 @@ the one before, the results of plugins that read those are invalidated too.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
-from numpy.typing import NDArray
+from msgspec import Struct
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.result_cache.filter_columns import FEW, FITS, FilterColumns, are_few
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, USAGE, Change, DirtyRows
-from pyscheduler.core.result_cache.score_columns import ScoreColumns
+from pyscheduler.core.result_cache.calls import FEW, are_few
+from pyscheduler.core.result_cache.invalidation import NODE, USAGE, DirtyRows
+from pyscheduler.core.result_cache.row_filters import RowFilters, row_filters
+from pyscheduler.core.result_cache.row_scores import RowScores
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
-_EMPTY_MASK: NDArray[np.bool_] = np.zeros(0, np.bool_)
+_NONE: Rows = np.zeros(0, np.intp)
 
 
-class RowResults:
+class RowResults(Struct, eq=False, weakref=True):
     """Cached results of one profile for all pods that its plugins evaluated by row sign alike."""
 
-    def __init__(self, profile: Profile, state: ClusterState) -> None:
-        self._profile = profile
-        self._state = state
-        self.reset()
+    _profile: Profile
+    _state: ClusterState
+    filters: RowFilters
+    scores: RowScores
+    feasible: Mask
+    feasible_count: int = 0
+    """Number of feasible rows."""
+    excluded: Mask | None = None
+    """Rows that pass all of these filters but are not feasible."""
+    _signature: PodSignature | None = None
+    _size: int = 0
+    _node_mark: int = -1
+    _usage_mark: int = -1
+    _dirty_rows: DirtyRows | None = None
+    """Rows to be scored again; None for all."""
+    _feasible_changed: bool = False
+    """True if other rows are feasible than at the last refresh of the scores."""
+    _usage_dirty_rows: DirtyRows = []
+    """Rows to be scored again because pods were added or removed."""
+    _fitting_rows: Rows | slice | None = None
+    """The feasible rows; None if they are to be listed again."""
+
+    @staticmethod
+    def of(profile: Profile, state: ClusterState) -> RowResults:
+        """Return an instance without results."""
+        filters = RowFilters(state, row_filters(profile.row_filters, profile.evaluations.filter))
+        scores = RowScores.of(state, profile.row_scores, profile.evaluations.score)
+        return RowResults(profile, state, filters, scores, np.zeros(0, np.bool_))
 
     def reset(self) -> None:
         """Drop all results, which an exception may leave half updated."""
-        profile, state = self._profile, self._state
-        self._signature: PodSignature | None = None
-        self.filters = FilterColumns(state, profile.row_filters, profile.evaluations.filter)
-        self.scores = ScoreColumns(state, profile.row_scores, profile.evaluations.score)
-        self.feasible = _EMPTY_MASK
-        self.feasible_count = 0
-        """Number of feasible rows."""
-        self.excluded: Mask | None = None
-        """Rows that pass all of these filters but are not feasible."""
-        self._size = 0
-        self._node_mark = -1
-        self._usage_mark = -1
-        self._signature_changed = False
-        """True if active plugins have results of a pod with other labels, claims or named nodes."""
-        self._dirty_rows: DirtyRows | None = None
-        """Rows to be scored again; None for all."""
-        self._feasible_changed = False
-        """True if other rows are feasible than at the last refresh of the scores."""
-        self._usage_dirty_rows: DirtyRows | None = None
-        """Rows with scores stale because of added or removed pods, noted by `_refresh_incrementally` only."""
-        self._fitting_rows: Rows | slice | None = None
-        """The feasible rows; None if they are to be listed again."""
+        empty = RowResults.of(self._profile, self._state)
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(empty, name))
 
     def copy_without(self, plugins: frozenset[str]) -> RowResults:
         """Return results for pods that all plugins but these sign alike; those of `plugins` are stale."""
-        twin = RowResults(self._profile, self._state)
-        # Not by __dict__: CPython reads attributes more slowly once that has been used.
+        twin = copy(self)
         twin.filters, twin.scores, twin.feasible = self.filters.copy(), self.scores.copy(), self.feasible.copy()
-        twin._signature, twin._size, twin._signature_changed = self._signature, self._size, self._signature_changed
-        twin._node_mark, twin._usage_mark = self._node_mark, self._usage_mark
-        twin._usage_dirty_rows = self._usage_dirty_rows
-        twin.feasible_count, twin._feasible_changed = self.feasible_count, self._feasible_changed
-        twin.excluded, twin._fitting_rows = self.excluded, self._fitting_rows
+        twin._dirty_rows = None
         twin._invalidate_plugins(plugins)
         return twin
 
@@ -94,11 +97,11 @@ class RowResults:
         if last is None:
             return  # no results yet
         readers = self._profile.readers_of_difference(last, signature)
-        if readers:
+        if not readers.isdisjoint(self._profile.row_plugins):
             self._invalidate_plugins(readers)
 
     def _invalidate_plugins(self, plugins: frozenset[str]) -> None:
-        self._signature_changed |= self.filters.invalidate_plugins(plugins)
+        self.filters.invalidate_plugins(plugins)
         if self.scores.invalidate_plugins(plugins):
             self._dirty_rows = None
 
@@ -110,22 +113,10 @@ class RowResults:
             self.switch_signature(pod.signature)
         if len(self._state.rows) != self._size:
             self._resize(len(self._state.rows))
-        filters = self.filters
-        active_changed = skipped is not filters.skipped and filters.activate(skipped)
-        keys_changed = bool(filters.keyed) and filters.invalidate_keyed(cycle)
-        if not active_changed and not keys_changed and self._refresh_incrementally(cycle, pod):
-            return
-        stale = self._invalidate_changed(active_changed or keys_changed)
-        if stale is None and self._is_small:
-            stale = list(range(self._size))
-        if stale is None:
-            self._filter_all(cycle, pod)
-        elif isinstance(stale, list):
-            for row in stale:
-                self._set_feasible(row, filters.refresh_row(cycle, pod, row))
-        else:
-            filters.refresh(cycle, pod, stale)
-            self._set_feasible_rows(stale)
+        state = self._state
+        is_stale = self.filters.begin(cycle, skipped)
+        if is_stale or state.usage_log.mark != self._usage_mark or state.node_log.mark != self._node_mark:
+            self._refresh_changed(cycle, pod)
 
     def exclude(self, rows: Mask | None) -> None:
         """Replace the excluded rows, which count as infeasible; None for no rows."""
@@ -136,79 +127,57 @@ class RowResults:
         assert flipped is not None, "one of the two is a mask"
         self._set_feasible_rows(flipped.nonzero()[0])
 
-    def _refresh_incrementally(self, cycle: Cycle, pod: Pod) -> bool:
-        """Return True if the pod still fits all rows that changed since the last attempt.
+    def _refresh_changed(self, cycle: Cycle, pod: Pod) -> None:
+        """Update the results that changes have made stale, and mark the changed rows for scoring.
 
-        This holds for most attempts. No filter result has to be invalidated then; the rows are noted for scoring.
+        Those that a rejected attempt left unscored stay marked.
         """
         state, filters = self._state, self.filters
-        if self._signature_changed:
-            return False
-        changed = state.usage_log.since(self._usage_mark)
-        if changed is None or len(changed) > self._size:
-            return False
-        rows = self._existing_rows(changed)
-        if self.feasible_count < self._size and not self._are_feasible(rows):
-            return False
-        if not filters.still_fits(cycle, pod, rows, USAGE):
-            return False
-        if state.node_log.mark != self._node_mark and not self._accept_changed_nodes(cycle, pod):
-            return False
-        self._usage_mark = state.usage_log.mark
-        if len(changed):
-            rows = rows if self._usage_dirty_rows is None else _union(self._usage_dirty_rows, rows)
-            self._usage_dirty_rows = rows if len(rows) <= self._size else np.unique(rows)
-        return True
-
-    def _accept_changed_nodes(self, cycle: Cycle, pod: Pod) -> bool:
-        """Return True if the pod still fits all nodes with changed objects; they are marked as dirty then."""
-        log = self._state.node_log
-        changed = log.since(self._node_mark) if self._node_mark >= 0 else None
-        if changed is None or len(changed) > self._size or not self.filters.reads_own_node:
-            return False
-        rows = self._existing_rows(changed)
-        if not self._are_feasible(rows) or not self.filters.still_fits(cycle, pod, rows, NODE):
-            return False
-        self._node_mark = log.mark
-        self.scores.invalidate(NODE, rows)
-        self._mark_dirty(rows)
-        return True
-
-    def _are_feasible(self, rows: DirtyRows) -> bool:
-        feasible = self.feasible
-        if isinstance(rows, list):
-            return all(feasible[row] for row in rows)
-        return int(np.count_nonzero(feasible[rows])) == len(rows)
-
-    def _filter_all(self, cycle: Cycle, pod: Pod) -> None:
-        if self.filters.refresh(cycle, pod, slice(0, self._size)):
-            if self.feasible_count == self._size and self.excluded is None:
-                return
-            fits = np.ones(self._size, np.bool_)
+        usage = state.usage_log.since(self._usage_mark)
+        nodes = _NONE if state.node_log.mark == self._node_mark else state.node_log.since(self._node_mark)
+        self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
+        if nodes is None or usage is None or filters.has_too_many_statuses:
+            filters.invalidate_all()
+            self.scores.invalidate_all()
+            self._dirty_rows = None
+            filters.refresh_all(cycle, pod, [])
+            self._set_feasible_rows(slice(0, self._size))
+            return
+        node_rows: DirtyRows = []
+        usage_rows = self._existing_rows(usage)
+        if len(nodes):  # also if the changed row no longer exists: other rows may depend on it
+            node_rows = self._existing_rows(nodes)
+            self.scores.invalidate(NODE, node_rows)
+            self._mark_dirty(node_rows)
+        self._usage_dirty_rows = _union(self._usage_dirty_rows, usage_rows)
+        if filters.has_stale:
+            filters.refresh_all(cycle, pod, _union(node_rows, usage_rows))
+            self._set_feasible_rows(slice(0, self._size))
+        elif isinstance(node_rows, list) and isinstance(usage_rows, list):
+            for row in node_rows:
+                self._set_feasible(row, filters.refresh_row(cycle, pod, row, NODE))
+            for row in usage_rows:
+                self._set_feasible(row, filters.refresh_row(cycle, pod, row, USAGE))
         else:
-            fits = self.filters.first[: self._size] == FITS
-        if self.excluded is not None:
-            fits &= ~self.excluded
-        flipped = (fits != self.feasible[: self._size]).nonzero()[0]
-        if len(flipped):
-            self.feasible[: self._size] = fits
-            self._recount()
-            self._mark_dirty(flipped)
+            self._set_feasible_rows(filters.refresh_rows(cycle, pod, node_rows, usage_rows))
 
-    def _set_feasible_rows(self, rows: Rows) -> None:
+    def _set_feasible_rows(self, rows: Rows | slice) -> None:
         """Update `feasible` in some rows that are filtered already."""
-        if are_few(rows):
+        if self.filters.all_fit and self.excluded is None and self.feasible_count == self._size:
+            return
+        if not isinstance(rows, slice) and are_few(rows):
             for row in rows.tolist():
                 self._set_feasible(row, self.filters.fits(row))
             return
         fits = self.filters.fitting(rows)
         if self.excluded is not None:
             fits &= ~self.excluded[rows]
-        flipped = rows[fits != self.feasible[rows]]
-        if len(flipped):
+        flipped = fits != self.feasible[rows]
+        if np.count_nonzero(flipped):
             self.feasible[rows] = fits
-            self._recount()
-            self._mark_dirty(flipped)
+            self.feasible_count = int(np.count_nonzero(self.feasible))
+            self._feasible_changed, self._fitting_rows = True, None
+            self._mark_dirty(np.flatnonzero(flipped) if isinstance(rows, slice) else rows[flipped])
 
     def _set_feasible(self, row: int, fits: bool) -> None:
         fits = fits and (self.excluded is None or not self.excluded[row])
@@ -217,41 +186,6 @@ class RowResults:
             self.feasible_count += 1 if fits else -1
             self._feasible_changed, self._fitting_rows = True, None
             self._mark_dirty([row])
-
-    def _recount(self) -> None:
-        self.feasible_count = int(np.count_nonzero(self.feasible))
-        self._feasible_changed, self._fitting_rows = True, None
-
-    def _invalidate_changed(self, results_changed: bool) -> DirtyRows | None:
-        """Invalidate what changes have made stale. Return the rows to be filtered again, None for all of them.
-
-        Changed rows are also marked for scoring, in addition to those that a rejected attempt left unscored.
-        `results_changed`: whole filter columns are stale already.
-        """
-        state = self._state
-        nodes, usage = state.node_log.since(self._node_mark), state.usage_log.since(self._usage_mark)
-        first_time = self._node_mark < 0
-        self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
-        all_stale, self._signature_changed = results_changed or self._signature_changed, False
-        if first_time or nodes is None or usage is None or self.filters.has_too_many_statuses:
-            self.filters.invalidate_all()
-            self.scores.invalidate_all()
-            self._dirty_rows = None
-            return None
-        stale: DirtyRows = []
-        for change, changed in ((NODE, nodes), (USAGE, usage)):
-            if len(changed):  # also if the changed row no longer exists
-                rows = self._existing_rows(changed)
-                all_stale |= self._invalidate(change, rows)
-                stale = _union(stale, rows)
-        all_stale |= self.filters.invalidate(ATTEMPT, [])
-        self._mark_dirty(stale)
-        return None if all_stale else stale
-
-    def _invalidate(self, change: Change, rows: DirtyRows) -> bool:
-        """Invalidate what the change makes stale. Return True if filter results beyond `rows` are stale."""
-        self.scores.invalidate(change, rows)
-        return self.filters.invalidate(change, rows)
 
     def _mark_dirty(self, rows: DirtyRows) -> None:
         if self._dirty_rows is not None:
@@ -266,6 +200,8 @@ class RowResults:
             if len(rows) > 1:
                 rows = sorted(set(rows))
             return rows if not rows or rows[-1] < self._size else [row for row in rows if row < self._size]
+        if len(changed) > self._size:
+            changed = np.unique(changed)
         beyond = changed[changed.argmax()] >= self._size
         return changed[changed < self._size] if beyond else changed
 
@@ -276,20 +212,17 @@ class RowResults:
         scores = self.scores
         if skipped is not scores.skipped and scores.activate(skipped):
             self._dirty_rows, self._feasible_changed = None, True
-        usage_rows, self._usage_dirty_rows = self._usage_dirty_rows, None
-        if scores.change_with_attempts:
-            scores.invalidate(ATTEMPT, [])
-        if self._feasible_changed and usage_rows is None and self._drop_infeasible_rows(cycle, pod):
-            return
-        fitting = self.fitting_rows
-        if usage_rows is not None:
+        usage_rows, self._usage_dirty_rows = self._usage_dirty_rows, []
+        if len(usage_rows):
             usage_only = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
-            if usage_only and scores.refresh_rows(cycle, pod, usage_rows, fitting):
+            if usage_only and scores.refresh_rows(cycle, pod, usage_rows, self.feasible, self.fitting_rows):
                 return
             scores.invalidate(USAGE, usage_rows)
             self._mark_dirty(usage_rows)
-        all_rows = list(range(self._size)) if self._is_small else slice(0, self._size)
-        dirty = all_rows if self._dirty_rows is None else self._dirty_rows
+        if self._feasible_changed and self._drop_infeasible_rows(cycle, pod):
+            return
+        fitting = self.fitting_rows
+        dirty = slice(0, self._size) if self._dirty_rows is None else self._dirty_rows
         scores.refresh(cycle, pod, dirty, self.feasible, fitting, self._feasible_changed)
         self._dirty_rows, self._feasible_changed = [], False
 
@@ -310,22 +243,23 @@ class RowResults:
         """Adapt the columns to another number of nodes."""
         self._feasible_changed, self._fitting_rows = True, None
         if self.excluded is not None:
-            self.excluded = grown(self.excluded[:n], n)
-        if n > len(self.feasible):
-            self.feasible = grown(self.feasible, max(n, 2 * len(self.feasible)))
-        elif n < self._size:
-            self.feasible[n : self._size] = False
-            self._recount()
-            self._usage_dirty_rows, self._dirty_rows = _below(n, self._usage_dirty_rows), _below(n, self._dirty_rows)
+            self.excluded = _resized(self.excluded, n)
+        self.feasible = _resized(self.feasible, n)
+        if n < self._size:
+            self.feasible_count = int(np.count_nonzero(self.feasible))
+            self._usage_dirty_rows = _below(n, self._usage_dirty_rows)
+            self._dirty_rows = None if self._dirty_rows is None else _below(n, self._dirty_rows)
         self.filters.resize(n)
         self.scores.resize(n)
         self._size = n
 
 
-def _below(n: int, rows: DirtyRows | None) -> DirtyRows | None:
-    if rows is None or not isinstance(rows, list):
-        return rows if rows is None else rows[rows < n]
-    return [row for row in rows if row < n]
+def _resized(mask: Mask, n: int) -> Mask:
+    return grown(mask, n) if n > len(mask) else mask[:n]
+
+
+def _below(n: int, rows: DirtyRows) -> DirtyRows:
+    return [row for row in rows if row < n] if isinstance(rows, list) else rows[rows < n]
 
 
 def _union(some: DirtyRows, others: DirtyRows) -> DirtyRows:

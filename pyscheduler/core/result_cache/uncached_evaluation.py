@@ -19,11 +19,14 @@ from pyscheduler.api.outcome import Skip, Status
 from pyscheduler.api.plugin import FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.plugin_calls import call_plugin
-from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.framework.result_checks import check_scores
-from pyscheduler.core.result_cache.filter_columns import are_few, run_filter, run_filter_on_table
-from pyscheduler.core.result_cache.score_column import NORMALIZE, check_range, score_of, scores_of
+from pyscheduler.core.result_cache.calls import (
+    are_few,
+    run_normalize,
+    run_score,
+    run_score_on_table,
+)
+from pyscheduler.core.result_cache.row_filters import run_filter, run_filter_on_table
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.kernels import Rows
@@ -86,9 +89,7 @@ def score_rows(
     for plugin, weight in ((weighted.plugin, weighted.weight) for weighted in profile.score):
         if plugin.name not in skipped:
             profile.evaluations.score[plugin.name].n += len(table)
-            final = _normalized(plugin, cycle, pod, _raw_scores(plugin, cycle, pod, table))
-            check_range(plugin, final)
-            scores[plugin.name] = final * weight
+            scores[plugin.name] = run_normalize(plugin, cycle, pod, _raw_scores(plugin, cycle, pod, table)) * weight
     return scores
 
 
@@ -99,27 +100,9 @@ def sum_scores(scores: Mapping[str, Scores], rows: int) -> Scores:
 
 def _raw_scores(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
     """Return the scores of some nodes; of few by per-node calls."""
-    try:
-        if are_few(table):
-            return np.array([score_of(plugin, cycle, pod, node) for node in table], np.int64)
-        return np.array(scores_of(plugin, cycle, pod, table), np.int64)
-    except BaseException as error:
-        raise_plugin_failed(plugin.name, "Score", error)
-
-
-def _normalized(plugin: ScorePlugin, cycle: Cycle, pod: Pod, raw: Scores) -> Scores:
-    """Return the scores of all feasible nodes from 0 to 100."""
-    if plugin.normalizer is None and type(plugin).normalize is ScorePlugin.normalize:
-        return raw
-    try:
-        if cycle.call_observer is None:
-            final = plugin.normalize(cycle, pod, raw)
-        else:
-            final = cycle.call_observer(plugin.name, NORMALIZE, plugin.normalize, cycle, pod, raw)
-        check_scores(plugin.normalize, final, len(raw))
-        return final
-    except BaseException as error:
-        raise_plugin_failed(plugin.name, "NormalizeScore", error)
+    if are_few(table):
+        return np.array([run_score(plugin, cycle, pod, node) for node in table], np.int64)
+    return np.array(run_score_on_table(plugin, cycle, pod, table), np.int64)
 
 
 def filter_with_nominated_pods(

@@ -142,7 +142,9 @@ class ClusterState:
         self._count_labels(labels, -1)
         self._count_labels(node.labels, 1)
         self.order.put(name, node.labels)
-        self._write(node)
+        if before is None:
+            self._write_usage(node)
+        self._write_object(node)
         return before
 
     def remove_node(self, name: str) -> NodeObject | None:
@@ -158,7 +160,8 @@ class ClusterState:
             self.placed.moved(last.row, node.row)
             last.row = node.row
             self.rows[node.row] = last
-            self._write(last)
+            self._write_usage(last)
+            self._write_object(last)
         # The last row no longer exists, but readers of all nodes must see the change.
         self.node_log.append(len(self.rows))
         self.nodes_version = next(_versions)
@@ -223,17 +226,21 @@ class ClusterState:
             if not self._label_keys[key]:
                 del self._label_keys[key]
 
-    def _write(self, node: NodeRow) -> None:
-        """Update every column of the node's row."""
+    def _write_usage(self, node: NodeRow) -> None:
+        """Update the columns of the pods on a node."""
+        columns, row = self.columns, node.row
+        columns.write_requested(row, node.requested, node.non_zero_requested)
+        columns.pod_counts.set(row, len(node.pods))
+        columns.ports.set(row, node.used_ports)
+
+    def _write_object(self, node: NodeRow) -> None:
+        """Update the columns of a node object, and record its change."""
         columns, row = self.columns, node.row
         columns.write_allocatable(row, node.allocatable)
-        columns.write_requested(row, node.requested, node.non_zero_requested)
         columns.allowed_pods.set(row, node.allowed_pods)
-        columns.pod_counts.set(row, len(node.pods))
         columns.generations.set(row, node.generation)
         columns.unschedulable.set(row, node.unschedulable)
         columns.taints.set(row, node.taints)
-        columns.ports.set(row, node.used_ports)
         for key, column in columns.labels.items():
             column.set(row, node.labels.get(key))
         self.node_log.append(row)

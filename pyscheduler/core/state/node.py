@@ -58,10 +58,11 @@ class NodeRow(NodeInfo):
 
     def describe(self, source: NodeObject, images: ImageSet) -> None:
         """Apply the node object and its images. QuantityError, with nothing changed, if an amount is invalid."""
-        allocatable = amounts(source.status.allocatable)
+        if not self.allocatable or source.status.allocatable != self.node.status.allocatable:
+            allocatable = amounts(source.status.allocatable)
+            self.allowed_pods = allocatable.pop(PODS, 0)
+            self.allocatable = allocatable
         self.generation = next(_generations)
-        self.allowed_pods = allocatable.pop(PODS, 0)
-        self.allocatable = allocatable
         self.node = source
         self.labels = source.metadata.labels or _NOTHING
         self.taints = source.spec.taints or ()

@@ -73,7 +73,9 @@ class SharedNodeFields:
             images = self._share_images(status.images) if status.images else NO_IMAGES
         status = replace(
             status,
-            allocatable=_interned_amounts(status.allocatable),
+            allocatable=before.status.allocatable
+            if status.allocatable == before.status.allocatable
+            else _interned_amounts(status.allocatable),
             images=status.images and images.reported,
             conditions=status.conditions and self._share_conditions(status.conditions),
         )

@@ -7,7 +7,7 @@ differ in the last bit; that changes no rounding for up to 15,000 domains of up 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -43,26 +43,36 @@ IGNORED = -1
 _NOT_COUNTED = DomainPodCounts({}, np.zeros(0, np.int64))
 
 
+class _Span(NamedTuple):
+    """Extremes of the raw scores, IGNORED ones left out."""
+
+    least: int
+    most: int
+    has_ignored: bool
+
+
 @dataclass(frozen=True, slots=True)
 class SpreadNormalizer(Normalizer):
     """Rescale the lowest raw score to 100 and the others in proportion; IGNORED nodes get 0."""
 
-    def span(self, scores: Scores) -> tuple[int, int]:
+    def span(self, scores: Scores) -> _Span:
         counted = scores[scores != IGNORED]
-        return (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
+        has_ignored = len(counted) < len(scores)
+        return _Span(int(counted.min()), int(counted.max()), has_ignored) if len(counted) else _Span(0, 0, has_ignored)
 
-    def span_between(self, least: int, most: int) -> tuple[int, int] | None:
-        return (least, most) if least != IGNORED else None
+    def span_between(self, least: int, most: int) -> _Span | None:
+        return _Span(least, most, has_ignored=False) if least != IGNORED else None
 
-    def rescale(self, scores: Scores, span: tuple[int, int]) -> Scores:
-        least, most = span
+    def rescale(self, scores: Scores, span: _Span) -> Scores:
+        least, most, has_ignored = span
         if not most:
             final = np.full_like(scores, MAX_NODE_SCORE)
         else:
             final = most + least - scores
             final *= MAX_NODE_SCORE
             final //= most
-        final[scores == IGNORED] = 0
+        if has_ignored:
+            final[scores == IGNORED] = 0
         return final
 
 
@@ -122,30 +132,8 @@ class SpreadScore(NamedTuple):
 
     constraint_scores: tuple[ConstraintScore, ...]
     require_all: bool
-
-    @property
-    def cache_key(self) -> Hashable:
-        """Cache key of the raw scores: the weights and the number of pods of each domain."""
-        return tuple(
-            [
-                (each.weight, None if each.pod_counts is None else each.pod_counts.amounts.tobytes())
-                for each in self.constraint_scores
-            ]
-        )
-
-    @property
-    def equivalence(self) -> NodeEquivalence | None:
-        """Equivalence of nodes with equal raw scores; None if a node lacks its host name label."""
-        keys: tuple[str, ...] = ()
-        of_hosts: tuple[PodCount, ...] = ()
-        for each in self.constraint_scores:
-            if each.pod_counts is not None:
-                keys += (each.spread.key,)
-            elif not each.all_labelled:
-                return None
-            elif each.spread.count is not None:
-                of_hosts += (each.spread.count,)
-        return NodeEquivalence(keys, of_hosts)
+    equivalence: NodeEquivalence | None
+    """Equivalence of nodes with equal raw scores; None if a node lacks its host name label."""
 
     def on(self, node: NodeInfo) -> int:
         """Return the raw score of a node."""
@@ -174,6 +162,8 @@ class _Weighted(NamedTuple):
     """The scored nodes; None for all."""
     scores: tuple[ConstraintScore, ...]
     """With the weights, without counts."""
+    equivalence: NodeEquivalence | None
+    """One object as long as the weights hold, so that it is compared by identity."""
 
     @staticmethod
     def of(
@@ -181,7 +171,8 @@ class _Weighted(NamedTuple):
     ) -> _Weighted:
         """Return the weights with these nodes feasible."""
         rows, scores = feasible.positions, _weighted(spreads, eligible, feasible, require_all)
-        return _Weighted(spreads, ref(eligible[0].domains.ids), None if isinstance(rows, slice) else ref(rows), scores)
+        of_rows = None if isinstance(rows, slice) else ref(rows)
+        return _Weighted(spreads, ref(eligible[0].domains.ids), of_rows, scores, _equivalence(scores))
 
     def holds(self, eligible: tuple[EligibleDomains, ...], feasible: NodeTable) -> bool:
         """Return True if the weights are still those with these nodes feasible."""
@@ -210,7 +201,7 @@ class SpreadScores:
             each if each.pod_counts is None else each.with_counts(count_pods_by_domain(each.spread, domains, whole))
             for each, domains in zip(last.scores, eligible, strict=True)
         ]
-        return SpreadScore(tuple(scores), require_all)
+        return SpreadScore(tuple(scores), require_all, last.equivalence)
 
 
 def _weighted(
@@ -234,6 +225,19 @@ def _weighted(
             weight = _weight(_domains(topology, ignored))
             constraint_scores.append(ConstraintScore(spread, weight, _NOT_COUNTED, all_labelled))
     return tuple(constraint_scores)
+
+
+def _equivalence(constraint_scores: tuple[ConstraintScore, ...]) -> NodeEquivalence | None:
+    keys: tuple[str, ...] = ()
+    of_hosts: tuple[PodCount, ...] = ()
+    for each in constraint_scores:
+        if each.pod_counts is not None:
+            keys += (each.spread.key,)
+        elif not each.all_labelled:
+            return None
+        elif each.spread.count is not None:
+            of_hosts += (each.spread.count,)
+    return NodeEquivalence(keys, of_hosts)
 
 
 def _lacking_any(topologies: list[Domains]) -> Mask | None:

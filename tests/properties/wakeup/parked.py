@@ -15,7 +15,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Tier
-from pyscheduler.core.result_cache import filter_columns
+from pyscheduler.core.result_cache import calls
 from pyscheduler.core.scheduling.extension_points import run_post_filter_plugins
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_pod import ScheduleResult, schedule_pod
@@ -97,8 +97,8 @@ def _waits_for_victims(context: Context, pod: Pod, node_name: str, status: Statu
 
 @contextmanager
 def _per_node_calls() -> Iterator[None]:
-    original, filter_columns.FEW = filter_columns.FEW, _ALWAYS_PER_NODE
+    original, calls.FEW = calls.FEW, _ALWAYS_PER_NODE
     try:
         yield
     finally:
-        filter_columns.FEW = original
+        calls.FEW = original

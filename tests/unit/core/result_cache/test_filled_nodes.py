@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import Cycle, DefaultNormalizeScore, FilterPlugin, NodeInfo, Pod, Reads, Rejection, ScorePlugin
+from pyscheduler.core.result_cache.row_scores import RowScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
-from pyscheduler.core.result_cache.score_columns import ScoreColumns
 from pyscheduler.testing import Harness, node, pod
 
 
@@ -82,13 +82,13 @@ def test_scores_are_normalised_over_the_nodes_that_are_left(others: int) -> None
 def test_scores_are_not_refreshed_if_all_nodes_have_the_same_before_normalisation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept, remove_rows = list[bool](), ScoreColumns.remove_rows
+    kept, remove_rows = list[bool](), RowScores.remove_rows
 
-    def recorded(self: ScoreColumns, cycle: Cycle, pod: Pod, rows: list[int]) -> bool:
+    def recorded(self: RowScores, cycle: Cycle, pod: Pod, rows: list[int]) -> bool:
         kept.append(remove_rows(self, cycle, pod, rows))
         return kept[-1]
 
-    monkeypatch.setattr(ScoreColumns, "remove_rows", recorded)
+    monkeypatch.setattr(RowScores, "remove_rows", recorded)
     assert nodes_of_pods(20, *(("0", absolute) for absolute in "321")) == ["n1", "n2", "n3"]
     assert kept[-1]
 

@@ -142,7 +142,7 @@ def test_node_that_is_closed_and_opened_again_is_filtered_and_scored_as_before()
     harness = build_harness(ReadsNode)
     schedule(harness, template("first"))
     harness.add(node("n1", cpu="8").label("closed"))
-    assert schedule(harness, template("second")) == (["n1", "n1"], [])  # again for the reason of the rejection
+    assert schedule(harness, template("second")) == (["n1"], [])
     assert harness.assignments["second"] != "n1"
     harness.add(node("n1", cpu="8"))
     assert schedule(harness, template("third")) == (["n1"], ["n1"])

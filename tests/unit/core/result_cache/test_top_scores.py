@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.core.result_cache import score_columns
-from pyscheduler.core.result_cache.score_columns import TopScores
+from pyscheduler.core.result_cache import row_scores
+from pyscheduler.core.result_cache.row_scores import TopScores
 from tests.properties.profiles import assert_caught, quick
 
 ROWS = 9
@@ -34,8 +34,8 @@ def check_against_full_scan(changes: list[Change]) -> None:
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits, so that three rows stay in an array from which at most two are removed."""
-    monkeypatch.setattr(score_columns, "_MAX_LISTED", 2)
-    monkeypatch.setattr(score_columns, "_MAX_REMOVED", 2)
+    monkeypatch.setattr(row_scores, "_MAX_LISTED", 2)
+    monkeypatch.setattr(row_scores, "_MAX_REMOVED", 2)
 
 
 def test_pick_equals_full_scan() -> None:
@@ -49,7 +49,7 @@ def test_pick_equals_full_scan_with_array_of_rows() -> None:
 
 @pytest.mark.usefixtures("small_limits")
 def test_property_catches_a_lost_removal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score_columns, "insort", lambda *_: None)
+    monkeypatch.setattr(row_scores, "insort", lambda *_: None)
     assert_caught(check_against_full_scan, CHANGES, AssertionError)
 
 

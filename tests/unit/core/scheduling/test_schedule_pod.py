@@ -242,8 +242,8 @@ def test_number_of_caches_is_bounded_on_small_clusters(monkeypatch: pytest.Monke
     assert len(bench.runtime.caches) == 16
 
 
-def test_cached_results_stay_right_when_all_numbers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equivalence_cache, "MAX_NUMBERS", 4)
+def test_cached_results_stay_right_when_all_signed_values_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equivalence_cache, "MAX_SIGNED", 4)
     bench = Bench(node("n1", cpu="1"), node("n2", cpu="4"))
     for i in range(40):
         assert bench.selected_node(pod("a").requests(cpu=f"{2000 + i % 10}m")) == "n2"

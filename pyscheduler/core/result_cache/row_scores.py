@@ -1,0 +1,474 @@
+"""Scores by row of the plugins that are not evaluated by class, summed per node and kept between attempts.
+
+There are three kinds of Score plugins. Stable ones have a column, and the sum of these (`_stable_total`) hardly ever
+changes. Uncached ones get a new score for a node whenever a pod is added to it or removed from it; they run again and
+are added row by row (`_row_total`). Volatile ones change on all nodes with any pod; they are added on top (`total`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct, field
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import Mask, NodeInfo, NodeTable
+from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
+from pyscheduler.api.plugin import Reads, ScorePlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.return_values import check_score
+from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.profile import Weighted, reads_of
+from pyscheduler.core.result_cache.calls import (
+    NO_SCORES,
+    are_few,
+    check_range,
+    overrides_normalize,
+    raise_out_of_range,
+    run_score_on_table,
+    select_rows,
+)
+from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
+from pyscheduler.core.result_cache.score_column import ScoreColumn
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import assign, grown
+from pyscheduler.kernels import Rows, count_equal, nth_equal, put
+
+INFEASIBLE = -(1 << 61)
+"""Total of an infeasible node; below 0 whatever is added."""
+_NO_ROWS: Mask = np.zeros(0, np.bool_)
+_MAX_LISTED = 2048
+"""Maximum length of the list form. Converting more rows takes as long as many single removals."""
+_MAX_CHANGES = 64
+"""Length at which the list of changes is dropped."""
+_MAX_REMOVED = 64
+"""Number of removed rows at which the array is copied without them. Below `_MAX_LISTED`, so it is never empty."""
+
+
+class UncachedScore(NamedTuple):
+    """A plugin that is not normalised and reads the node and its pods only: computed at each use, never cached.
+
+    Reading a cache would cost more: with hundreds of signatures its entries are no longer in the CPU caches when used.
+    """
+
+    plugin: ScorePlugin
+    weight: int
+    evaluations: EvaluationCounter
+
+    @staticmethod
+    def applies_to(plugin: ScorePlugin) -> bool:
+        """Return True if the plugin's scores should not be cached."""
+        if plugin.has_score_key or plugin.normalizer is not None or overrides_normalize(plugin):
+            return False
+        return invalidation_scopes(plugin, plugin.score_reads)[USAGE] is Scope.ROWS
+
+    def of(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        """Return the weighted score of one node. PluginFailed if the plugin raises or the score is out of range."""
+        self.evaluations.n += 1
+        plugin, observer = self.plugin, cycle.call_observer
+        try:
+            if observer is None:
+                score = plugin.score(cycle, pod, node)
+            else:
+                score = observer(plugin.name, "Score", plugin.score, cycle, pod, node)
+            if type(score) is not int:
+                check_score(plugin.score, score)
+                score = int(score)
+        except BaseException as error:
+            raise_plugin_failed(plugin.name, "Score", error)
+        if not 0 <= score <= MAX_NODE_SCORE:
+            raise_out_of_range(plugin, score)
+        return score * self.weight
+
+    def of_all(self, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
+        """Return the weighted scores of many nodes. PluginFailed as for one node."""
+        self.evaluations.n += len(table)
+        scores = run_score_on_table(self.plugin, cycle, pod, table)
+        check_range(self.plugin, scores)
+        return scores if self.weight == 1 else scores * self.weight
+
+
+class TopScores(Struct, eq=False):
+    """The rows with the best total, in ascending order; the index in the column is the row.
+
+    If pods of one template follow each other, one row changes between two of them, and it is mostly one of many with
+    the best total: the others still have it, so the rows with it are listed. If other templates came in between, many
+    rows have changed, and the row to pick is searched without a list.
+    """
+
+    _totals: Scores = NO_SCORES
+    changes: list[int] = []
+    """The rows with changed totals; another object if others may have changed too."""
+    _is_first_pick: bool = True
+    """True until a row is picked after `reset`."""
+    _top: int = 0
+    _rows: Rows | list[int] | None = None
+    """None if they must be searched; a list from the first change on unless there are too many."""
+    _removed: list[int] = []
+    """Indexes of the array elements that no longer have the best total, in ascending order."""
+
+    def reset(self, totals: Scores) -> None:
+        """Start to follow a column; report its changes through `update` from now on."""
+        self._totals = totals
+        self.changes = []
+        self._rows = None
+        self._is_first_pick = True
+
+    def update(self, row: int, before: int, now: int) -> None:
+        """Apply the change of one row's total from `before` to `now`."""
+        if before == now:
+            return
+        if len(self.changes) >= _MAX_CHANGES:
+            self.changes = []
+        self.changes.append(row)
+        if self._rows is None:
+            return
+        if now > self._top:
+            self._top, self._rows = now, [row]
+        elif now == self._top:
+            insort(self._as_list(self._rows), row)
+        elif before == self._top:
+            self._remove(self._rows, row)
+
+    def pick(self, random_bits: Callable[[], int]) -> int:
+        """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
+        if self._is_first_pick:
+            self._is_first_pick = False
+            return self._search(random_bits)
+        rows = self._find() if self._rows is None else self._rows
+        removed = () if isinstance(rows, list) else self._removed
+        remaining = len(rows) - len(removed)
+        index = random_bits() % remaining if remaining > 1 else 0
+        for removed_index in removed:
+            if removed_index > index:
+                break
+            index += 1
+        return int(rows[index])
+
+    def _search(self, random_bits: Callable[[], int]) -> int:
+        """Return what `pick` returns, without a list of the best rows."""
+        totals = self._totals
+        top = int(totals[totals.argmax()])
+        count = count_equal(totals, top)
+        return nth_equal(totals, top, random_bits() % count if count > 1 else 0)
+
+    def _find(self) -> Rows:
+        """List the best rows."""
+        totals = self._totals
+        top = totals[totals.argmax()]  # several times as quick as max()
+        rows: Rows = (totals == top).nonzero()[0]
+        self._top, self._rows, self._removed = int(top), rows, []
+        return rows
+
+    def _remove(self, rows: Rows | list[int], row: int) -> None:
+        """Remove a row that no longer has the best total."""
+        if isinstance(rows, list) or len(rows) <= _MAX_LISTED:
+            rows = self._as_list(rows)
+            del rows[bisect_left(rows, row)]
+            if not rows:
+                self._rows = None
+            return
+        insort(self._removed, int(rows.searchsorted(row)))
+        if len(self._removed) >= _MAX_REMOVED:
+            self._rows, self._removed = np.delete(rows, self._removed), []
+
+    def _as_list(self, rows: Rows | list[int]) -> list[int]:
+        if isinstance(rows, list):
+            return rows
+        listed: list[int] = (np.delete(rows, self._removed) if self._removed else rows).tolist()
+        self._rows, self._removed = listed, []
+        return listed
+
+
+class RowScores(Struct, eq=False):
+    """Scores and totals by row, for the pods that the plugins sign alike."""
+
+    _state: ClusterState
+    _plugins: Sequence[Weighted]
+    _evaluations: CountersByPlugin
+    _reads_others: bool
+    """True if a plugin's PreScore results may be those of the feasible nodes only."""
+    skipped: frozenset[str] | None = None
+    """Names of the plugins that PreScore skipped; None before the first attempt."""
+    _columns: dict[str, ScoreColumn] = {}
+    """Columns of the other plugins by name."""
+    _cached: Sequence[ScoreColumn] = ()
+    """Those with scores that may hold for the next attempt."""
+    _stable: Sequence[ScoreColumn] = ()
+    _on_top: Sequence[ScoreColumn] = ()
+    _normalized: Sequence[ScoreColumn] = ()
+    """Columns with scores that depend on which other nodes are feasible, unless they are uniform."""
+    _uncached: Sequence[UncachedScore] = ()
+    _usage_changes_rows: bool = False
+    """True if a column has to be scored again in a row where pods were added or removed."""
+    _scored: Mask = _NO_ROWS
+    """Rows with valid scores in all columns that are not stale."""
+    _is_current: bool = False
+    """True if no node object has changed since the last refresh and every plugin has its scores."""
+    _stable_total: Scores | int | None = None
+    """Sum of the stable columns; a number if each has the same score in all rows, None if other columns are active."""
+    # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
+    _row_total: Scores = NO_SCORES
+    total: Scores = NO_SCORES
+    """Sum of all plugins; the same array as `_row_total` if no column is added on top."""
+    top_scores: TopScores = field(default_factory=TopScores)
+    """The rows with the best `total`."""
+    _top_scores_current: bool = False
+    """True if `top_scores` is up to date with `total`."""
+
+    @staticmethod
+    def of(state: ClusterState, plugins: Sequence[Weighted], evaluations: CountersByPlugin) -> RowScores:
+        """Return an instance without scores."""
+        return RowScores(state, plugins, evaluations, any(reads_of(each.plugin) >= Reads.DOMAINS for each in plugins))
+
+    def copy(self) -> RowScores:
+        """Return the same scores, which change independently; the totals have to be computed."""
+        twin = copy(self)
+        twin._scored, twin.top_scores = self._scored.copy(), TopScores()
+        if isinstance(self._stable_total, np.ndarray):
+            twin._stable_total = self._stable_total.copy()
+        twin._set_columns([column.copy() for column in self._columns.values()])
+        return twin
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the columns in bytes."""
+        stable = self._stable_total.nbytes if isinstance(self._stable_total, np.ndarray) else 0
+        top = self.total.nbytes if self._on_top else 0
+        return (
+            self._row_total.nbytes + self._scored.nbytes + stable + top + sum(c.bytes for c in self._columns.values())
+        )
+
+    @property
+    def depend_on_feasibility(self) -> bool:
+        """True if a node's score depends on which other nodes are feasible, or may not be computed if it is not."""
+        return self._reads_others or bool([each for each in self._normalized if each.uniform is None])
+
+    # -- what is stale -----------------------------------------------------------------------------------------------
+
+    def activate(self, skipped: frozenset[str]) -> bool:
+        """Leave out the plugins that PreScore skipped. Return True if others are left out than before."""
+        before, self.skipped = self.skipped, skipped
+        if before is not None and (skipped ^ before).isdisjoint({each.plugin.name for each in self._plugins}):
+            return False
+        self._is_current = False
+        active = [each for each in self._plugins if each.plugin.name not in skipped]
+        self._uncached = [self._uncached_of(each) for each in active if UncachedScore.applies_to(each.plugin)]
+        # Columns of skipped plugins are dropped: they are not invalidated.
+        self._set_columns([self._column(each) for each in active if not UncachedScore.applies_to(each.plugin)])
+        self._stable_total = None
+        return True
+
+    def _uncached_of(self, weighted: Weighted) -> UncachedScore:
+        return UncachedScore(weighted.plugin, weighted.weight, self._evaluations[weighted.plugin.name])
+
+    def _column(self, weighted: Weighted) -> ScoreColumn:
+        name = weighted.plugin.name
+        return self._columns.get(name) or ScoreColumn.of(weighted, self._evaluations[name])
+
+    def _set_columns(self, columns: Sequence[ScoreColumn]) -> None:
+        self._columns = {column.plugin.name: column for column in columns}
+        self._cached = [column for column in columns if not column.is_volatile]
+        self._on_top = [column for column in columns if column.is_normalized_whole]
+        self._stable = [column for column in columns if not column.is_normalized_whole]
+        self._normalized = [column for column in columns if column.depends_on_others]
+        self._usage_changes_rows = any(column.scopes[USAGE] is Scope.ROWS for column in columns)
+        self._make_total()
+
+    def _make_total(self) -> None:
+        self.total = np.empty_like(self._row_total) if self._on_top else self._row_total
+        self._top_scores_current = False
+
+    def resize(self, n: int) -> None:
+        """Adapt to the number of nodes."""
+        before = len(self._row_total)
+        self._row_total = grown(self._row_total, n, INFEASIBLE) if n > before else self._row_total[:n]
+        self._scored = grown(self._scored, n) if n > before else self._scored[:n]
+        if isinstance(self._stable_total, np.ndarray):
+            self._stable_total = grown(self._stable_total, n) if n > before else self._stable_total[:n]
+        for column in self._columns.values():
+            column.resize(n)
+        self._make_total()
+
+    def invalidate(self, change: Change, rows: DirtyRows) -> None:
+        """Invalidate the raw scores that the change makes stale."""
+        self._is_current &= change is not NODE
+        is_dirty = False
+        for column in self._columns.values():
+            scope = column.scopes[change]
+            column.all_stale |= scope is Scope.EVERYWHERE
+            is_dirty |= scope is Scope.ROWS
+        if is_dirty:
+            assign(self._scored, rows, False)
+
+    def invalidate_all(self) -> None:
+        """Invalidate every raw score."""
+        self.invalidate_plugins(frozenset(self._columns))
+
+    def invalidate_plugins(self, plugins: frozenset[str]) -> bool:
+        """Invalidate all raw scores of some plugins. Return True if the sum of a row is affected."""
+        for name in self._columns.keys() & plugins:
+            self._columns[name].all_stale, self._is_current = True, False
+        summed = [each.plugin.name for each in self._stable] + [each.plugin.name for each in self._uncached]
+        return not plugins.isdisjoint(summed)
+
+    # -- refresh -----------------------------------------------------------------------------------------------------
+
+    def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, feasible: Mask, fitting: Rows | slice) -> bool:
+        """Update rows where only pods have changed, and which are feasible as before or infeasible as before.
+
+        Return False if that is impossible, because columns are stale. `feasible` and `fitting` as in `refresh`.
+        """
+        if not self._top_scores_current or not self._is_current or self._usage_changes_rows:
+            return False
+        if isinstance(rows, list):
+            for row in rows:
+                if feasible[row]:
+                    self._sum_row(cycle, pod, row, fits=True)
+        else:
+            inside = rows if isinstance(fitting, slice) else select_rows(rows, feasible[rows])
+            self._sum_rows(cycle, pod, inside, inside)
+        self._add_on_top(cycle, pod, fitting)
+        return True
+
+    def remove_rows(self, cycle: Cycle, pod: Pod, rows: list[int]) -> bool:
+        """Drop the totals of rows that have become infeasible. Return False, dropping none, if others may change."""
+        if self._on_top or not self._top_scores_current or not self._is_current:
+            return False
+        if not all(column.is_same_without_rows(cycle) for column in self._stable):
+            return False
+        for row in rows:
+            self._sum_row(cycle, pod, row, fits=False)
+        return True
+
+    def refresh(
+        self,
+        cycle: Cycle,
+        pod: Pod,
+        due: DirtyRows | slice,
+        feasible: Mask,
+        fitting: Rows | slice,
+        feasible_changed: bool,
+    ) -> None:
+        """Update the totals of the `due` rows, and of all rows that depend on them.
+
+        `feasible` is the mask of feasible rows, `fitting` their numbers, `feasible_changed` is True if they changed.
+        """
+        rows: DirtyRows | slice
+        if isinstance(due, slice):
+            rows = fitting
+        else:
+            rows = [row for row in due if feasible[row]] if isinstance(due, list) else due[feasible[due]]
+        all_changed = self._refresh_columns(cycle, pod, rows, fitting, feasible_changed)
+        self._sum_stable(rows, fitting, all_changed)
+        if isinstance(due, list):
+            for row in due:
+                self._sum_row(cycle, pod, row, bool(feasible[row]))
+        elif not isinstance(rows, list):
+            self._sum_rows(cycle, pod, due, rows)
+        self._add_on_top(cycle, pod, fitting)
+        self._is_current = True
+
+    def _refresh_columns(
+        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
+    ) -> bool:
+        """Score some feasible rows, and all in stale columns. Return True if the scores of all rows may differ."""
+        all_changed = False
+        stale = [column for column in self._cached if column.check_key(cycle)]
+        unscored = _unscored(rows, self._scored) if len(stale) < len(self._cached) else []
+        for column in self._cached:
+            if column in stale:
+                column.score_all(cycle, pod, self._state, fitting)
+                column.renormalize(cycle, fitting)
+                all_changed = True
+            elif (len(unscored) and column.score_rows(cycle, pod, self._state, unscored)) or feasible_changed:
+                all_changed |= column.renormalize(cycle, fitting)
+        if stale:
+            self._scored.fill(False)
+            self._scored[fitting] = True
+        else:
+            assign(self._scored, unscored, True)
+        return all_changed
+
+    def _sum_stable(self, rows: DirtyRows | slice, fitting: Rows | slice, all_changed: bool) -> None:
+        """Sum the stable columns over some feasible rows, or over all."""
+        before, all_uniform = self._stable_total, all(column.uniform is not None for column in self._stable)
+        if all_changed or before is None or isinstance(before, int) != all_uniform:
+            sums = sum((column.final(fitting) for column in self._stable), 0)
+            self._stable_total = sums if isinstance(sums, int) else self._by_row(fitting, sums)
+            if before is not None and rows is not fitting:
+                # Uncached scores are not stored, but they did not change where nothing is due.
+                self._row_total[fitting] += sums - (before if isinstance(before, int) else before[fitting])
+                self._top_scores_current = False
+        elif not isinstance(before, int):
+            some = np.array(rows, np.intp) if isinstance(rows, list) else rows
+            before[some] = sum((column.final(some) for column in self._stable), 0)
+
+    def _by_row(self, rows: Rows | slice, scores: Scores) -> Scores:
+        if isinstance(rows, slice):
+            return scores
+        by_row = np.zeros(len(self._state), np.int64)
+        put(by_row, rows, scores)
+        return by_row
+
+    def _sum_row(self, cycle: Cycle, pod: Pod, row: int, fits: bool) -> None:
+        now = INFEASIBLE
+        if fits:
+            stable, node = self._stable_total, self._state.rows[row]
+            assert stable is not None, "the stable columns are summed before"
+            now = stable if isinstance(stable, int) else stable.item(row)
+            for uncached in self._uncached:
+                now += uncached.of(cycle, pod, node)
+        before = self._row_total.item(row)
+        self._row_total[row] = now
+        if self._top_scores_current and not self._on_top:
+            self.top_scores.update(row, before, now)
+
+    def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
+        """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
+        self._top_scores_current = False
+        if isinstance(due, slice):
+            self._row_total = np.full(due.stop, INFEASIBLE)
+            self._make_total()
+        if not isinstance(feasible_rows, slice):
+            if feasible_rows is not due:
+                self._row_total[due] = INFEASIBLE
+            if are_few(feasible_rows):
+                for row in feasible_rows.tolist():
+                    self._sum_row(cycle, pod, row, fits=True)
+                return
+        stable = self._stable_total
+        assert stable is not None, "the stable columns are summed before"
+        sums = stable if isinstance(stable, int) else stable[feasible_rows]
+        if self._uncached:
+            table = self._state.table(None if isinstance(feasible_rows, slice) else feasible_rows)
+            for uncached in self._uncached:
+                sums = sums + uncached.of_all(cycle, pod, table)
+        self._row_total[feasible_rows] = sums
+
+    def _add_on_top(self, cycle: Cycle, pod: Pod, fitting: Rows | slice) -> None:
+        """Add the columns that are normalised in each attempt, the volatile ones of them with new scores."""
+        if self._on_top:
+            np.copyto(self.total, self._row_total)
+            for column in self._on_top:
+                if column.is_volatile:
+                    column.score_all(cycle, pod, self._state, fitting)
+                self.total[fitting] += column.normalized_whole(cycle, pod, fitting)
+        if self._on_top or not self._top_scores_current:
+            self.top_scores.reset(self.total)
+            self._top_scores_current = True
+
+
+def _unscored(rows: DirtyRows | slice, scored: Mask) -> DirtyRows:
+    """Return the rows without valid scores."""
+    if isinstance(rows, list):
+        return [row for row in rows if not scored[row]]
+    mask = ~scored[rows]
+    if not np.count_nonzero(mask):
+        return []
+    return np.flatnonzero(mask) if isinstance(rows, slice) else rows[mask]
