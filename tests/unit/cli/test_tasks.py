@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
@@ -233,6 +235,26 @@ def test_show_prints_all_fields(tasks: Cli) -> None:
     assert (shown["phase"], shown["reason"], shown["exit_code"]) == ("Failed", "OOMKilled", 137)
     assert shown["spec"]["image"] == "pause:1"
     assert yaml.safe_load(tasks("show", "no")[1])["message"] == "larger than the whole budget"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("show", "done"), ("kill", "done"), ("forget", "done"), ("watch", "done"), ("submit", "done", "--image", "other")],
+)
+def test_command_for_one_task_decodes_no_other_record(tasks: Cli, arguments: tuple[str, ...]) -> None:
+    save_all_phases()
+    with closing(sqlite3.connect("tasks.db")) as db, db:
+        db.execute("UPDATE task SET record = 'unreadable' WHERE id != 'done'")
+    assert "damaged" not in tasks(*arguments)[2]
+    assert "damaged" in tasks("list")[2]
+
+
+def test_forget_ended_decodes_only_tasks_that_have_ended(tasks: Cli) -> None:
+    save_all_phases()
+    with closing(sqlite3.connect("tasks.db")) as db, db:
+        db.execute("UPDATE task SET record = 'unreadable' WHERE id = 'running'")
+    assert tasks("forget", "--ended")[1] == "3 to be forgotten" + IDLE
+    assert tasks("list", "--phase", "Failed")[0] == 0
 
 
 def test_unknown_tasks_are_reported(tasks: Cli) -> None:
