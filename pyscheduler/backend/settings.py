@@ -28,5 +28,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Grace period of killed pods; None: that of their template."""
     place_seconds: float = 5.0
     """Interval at which the watch's resourceVersion is saved when nothing else is."""
+    ttl_seconds_after_finished: float | None = None
+    """Time after which the record of a settled task is forgotten, if the owner has received its end; None: never."""
     budget_seconds: float = 30.0
     """Interval at which the budget is read."""

@@ -56,6 +56,7 @@ class RunOptions(NamedTuple):
     quota: bool
     qps: float
     finalizer: bool
+    ttl_seconds: float | None
     once: bool
     output: str
 
@@ -70,7 +71,12 @@ async def work(flags: RunOptions) -> int:
             KubernetesClient(flags.namespace, kubeconfig=flags.kubeconfig, qps=flags.qps, burst=burst)
         )
         budget = NamespaceQuota(client) if flags.quota else fixed
-        settings = BackendSettings(name=flags.name, scheduler=flags.scheduler, finalizer=flags.finalizer)
+        settings = BackendSettings(
+            name=flags.name,
+            scheduler=flags.scheduler,
+            finalizer=flags.finalizer,
+            ttl_seconds_after_finished=flags.ttl_seconds,
+        )
         reporter = _Reporter(flags.output)
         backend = KubernetesTaskBackend(
             client, SqliteState(flags.state), budget, settings=settings, on_update=reporter.update

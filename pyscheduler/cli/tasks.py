@@ -299,6 +299,13 @@ def offers(state: Path) -> None:
     default=True,
     help="Keep pods until their end is recorded. Without it, namespaces can be deleted while no backend runs.",
 )
+@option(
+    "--ttl-seconds",
+    section=_TASKS,
+    type=options.FiniteRange(),
+    metavar="S",
+    help="Time after which the records of ended tasks are forgotten (default: never).",
+)
 @option("--once", section=_TASKS, is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
 @option(
     "--output",
