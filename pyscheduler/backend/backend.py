@@ -102,7 +102,8 @@ class KubernetesTaskBackend:
         """Submit the task and return its record once it is durable. Submitting an equal spec again changes nothing.
 
         TaskProblem if the spec is invalid, TaskExists if the id has another spec, InsufficientResources if the offer
-        is too small now; BackendStopped.
+        is too small now; BackendStopped. StateProblem if the state cannot be written: nothing is done meanwhile, and
+        the task may become durable later, so submit it again.
         """
         process = self._process()
         self._insert(process, spec)

@@ -40,6 +40,8 @@ from pyscheduler.kube.numbers import natural
 
 _log = logging.getLogger(__name__)
 _MANAGER = "manager"
+_FORGET_SECONDS = 60.0
+"""Longest interval between two searches for finished tasks whose time to live is over."""
 
 
 class OpenedState(msgspec.Struct, frozen=True, eq=False):
@@ -87,7 +89,7 @@ class BackendRuntime:
         log_stores: Sequence[LogStore] = (),
     ) -> None:
         self.table, self.quota, self._lease, self.context = opened.table, opened.quota, opened.lease, context
-        self._state, self._settings, self._rng = opened.store, settings, context.rng
+        self._state, self._settings, self._clock, self._rng = opened.store, settings, context.clock, context.rng
         self.logs = PodLogs(client.lister_watcher, client.namespace)
         resource_version = natural(opened.saved.resource_version or "")
         store = PodSnapshotStore(resource_version)
@@ -124,6 +126,8 @@ class BackendRuntime:
         self._run("watch", self._watching.run())
         self._run("poll", self._polling.run())
         self._run("quota", self._refresh_budget())
+        if self._settings.ttl_seconds_after_finished is not None:
+            self._run("finished tasks", self._forget_finished(self._settings.ttl_seconds_after_finished))
         if any(record.spec.gang is not None for record in saved.records.values()):
             self._run("pod groups", self._delete_leftover_groups())
         if on_update is not None:
@@ -218,6 +222,17 @@ class BackendRuntime:
         while True:
             await asyncio.sleep(self._settings.place_seconds)
             await self._state.check()
+
+    async def _forget_finished(self, ttl: float) -> None:
+        """Forget the records of tasks that settled more than `ttl` seconds ago."""
+        while True:
+            await asyncio.sleep(min(ttl, _FORGET_SECONDS))
+            finished_before = self._clock() - ttl
+            settled = [record for record in self.table.records.values() if record.settled and record.acknowledged]
+            for record in settled:
+                if (record.finished_at or 0.0) <= finished_before:
+                    self.table.forget(record.id)
+            self.manager.enqueue()
 
     async def _delete_leftover_groups(self) -> None:
         backoff = ExponentialBackoff(self._rng)

@@ -46,5 +46,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of a log store for a pod until the pod is deleted although storing its logs failed."""
     hook_seconds: float = 60.0
     """Time limit of one call of a log store."""
+    ttl_seconds_after_finished: float | None = None
+    """Time after which the record of a settled task is forgotten, if the owner has received its end; None: never."""
     budget_seconds: float = 30.0
     """Interval at which the budget is read."""

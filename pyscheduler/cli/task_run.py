@@ -58,6 +58,7 @@ class RunOptions(NamedTuple):
     quota: bool
     qps: float
     finalizer: bool
+    ttl_seconds: float | None
     once: bool
     output: str
     context: str = ""
@@ -83,6 +84,7 @@ async def work(flags: RunOptions) -> int:
             scheduler=flags.scheduler,
             finalizer=flags.finalizer,
             keep_failed_seconds=flags.keep_failed_seconds,
+            ttl_seconds_after_finished=flags.ttl_seconds,
         )
         reporter = _Reporter(flags.output)
         backend = KubernetesTaskBackend(

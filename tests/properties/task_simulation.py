@@ -328,7 +328,9 @@ class TaskSimulation:
                 asyncio.create_task(self._change_task(backend, i, task)) for i, task in enumerate(self.story.tasks)
             ]
             try:
-                await backend.submit_all(spec for name, spec in self.specs.items() if name not in backend.tasks())
+                while len(backend.tasks()) < len(self.specs):
+                    with suppress(StateProblem):  # the disk was full for seconds
+                        await backend.submit_all(s for name, s in self.specs.items() if name not in backend.tasks())
                 await asyncio.gather(*changes)
             finally:
                 for change in changes:
@@ -340,7 +342,7 @@ class TaskSimulation:
             await asyncio.sleep(max(0.0, after - loop.time()))
             while name not in backend.tasks():  # noqa: ASYNC110  # virtual
                 await asyncio.sleep(0.5)
-            with suppress(UnknownTask, TaskFinal, InsufficientResources):
+            with suppress(UnknownTask, TaskFinal, InsufficientResources, StateProblem):
                 if kind == "kill":
                     await backend.kill(name)
                 else:

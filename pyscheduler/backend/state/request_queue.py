@@ -132,11 +132,15 @@ class RequestQueue:
         """Return the identity of the backend that the file belongs to, None before its first use."""
         return read_identity(self._db, self.path)
 
-    def records(self, ids: Iterable[str] | None = None) -> Iterator[TaskRecord]:
-        """Yield the records of these tasks, as far as they exist; None: of all, in the order of their submission."""
-        if ids is None:
-            return read_records(self._db, self.path, "1 ORDER BY rowid")
-        return read_by_id(self._db, self.path, ids)
+    def records(self, ids: Iterable[str] | None = None, phases: Sequence[str] = ()) -> Iterator[TaskRecord]:
+        """Yield the records of these tasks, as far as they exist, and decode no others.
+
+        Without `ids`: of all tasks in one of the phases (all phases if empty), in the order of their submission.
+        """
+        if ids is not None:
+            return read_by_id(self._db, self.path, ids)
+        condition = f"phase IN ({', '.join('?' * len(phases))})" if phases else "1"
+        return read_records(self._db, self.path, f"{condition} ORDER BY rowid", phases)
 
     def requests_of(self, ids: Iterable[str]) -> list[QueuedRequest]:
         """Return the pending and rejected requests of these tasks, in order."""

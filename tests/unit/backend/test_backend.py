@@ -71,12 +71,7 @@ class BackendFixture:
     async def backend(self, cpu: str = "", **more: Any) -> AsyncIterator[KubernetesTaskBackend]:
         budget = more.pop("budget", FixedBudget(Resources.of({"cpu": cpu})) if cpu else None)
         async with KubernetesTaskBackend(
-            self.connection,
-            self.state,
-            budget,
-            settings=SETTINGS,
-            rng=self.rng,
-            **{"clock": Cluster.now, **more},
+            self.connection, self.state, budget, rng=self.rng, **{"settings": SETTINGS, "clock": Cluster.now, **more}
         ) as running:
             yield running
 
@@ -243,7 +238,7 @@ async def test_calls_raise_backend_stopped_when_the_state_is_lost() -> None:
 
 
 @on_virtual_time
-async def test_commit_is_retried_while_the_disk_is_full() -> None:
+async def test_full_disk_is_an_error_within_seconds_and_nothing_is_done_meanwhile() -> None:
     class FullDiskState(MemoryState):
         async def commit(
             self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
@@ -256,9 +251,41 @@ async def test_commit_is_retried_while_the_disk_is_full() -> None:
     fixture = BackendFixture()
     fixture.state = FullDiskState()
     async with fixture.backend() as backend:
-        await backend.submit(task("a"))
-        assert Cluster.now() >= full_until
+        for call in (backend.submit(task("a")), backend.kill("a")):
+            with pytest.raises(StateProblem, match="the disk is full"):
+                await call
+        assert Cluster.now() < full_until - 8.0, "the owner gets the error within seconds"
+        while Cluster.now() < full_until:
+            await asyncio.sleep(1.0)
+            assert fixture.connection.calls["create"] == 0, "nothing is done that is not stored"
+        await asyncio.sleep(60.0)
+        assert backend.task("a").phase is TaskPhase.KILLED, "the calls are stored as soon as that is possible"
+        await backend.submit(task("b"))
         await backend.wait_until_settled()
+
+
+@on_virtual_time
+async def test_record_of_a_finished_task_is_forgotten_after_its_time_to_live() -> None:
+    fixture = BackendFixture()
+    settings = msgspec.structs.replace(SETTINGS, ttl_seconds_after_finished=100.0)
+    delivered: list[str] = []
+
+    def receive(record: TaskRecord) -> None:
+        if record.id == "undelivered":
+            raise ConnectionError("the owner is away")
+        delivered.append(record.phase)
+
+    async with fixture.backend(settings=settings, on_update=receive) as backend:
+        await backend.submit(task("a"))
+        await backend.wait_until_settled()
+        await asyncio.sleep(50.0)
+        assert backend.task("a").acknowledged
+        await asyncio.sleep(150.0)
+        assert (backend.tasks(), fixture.state.records, delivered[-1]) == ({}, {}, "Succeeded")
+        await backend.submit(task("undelivered"))
+        await backend.wait_until_settled()
+        await asyncio.sleep(300.0)
+        assert set(backend.tasks()) == {"undelivered"}, "a result that was not received is kept"
 
 
 @on_virtual_time
