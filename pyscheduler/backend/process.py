@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pyscheduler.api import ApiError
+from pyscheduler.backend.admission import AdmissionQueue
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.context import BackendContext
@@ -28,7 +29,7 @@ from pyscheduler.backend.resources import NOTHING, Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import SavedState, StateProblem, StateStore
 from pyscheduler.backend.store import PodSnapshotStore, Subscription
-from pyscheduler.backend.task import TaskRecord, allocated_resources
+from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources
 from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.template import pod_body, selector
 from pyscheduler.backend.updates import UpdateQueue
@@ -88,6 +89,7 @@ class BackendRuntime:
         self.manager = TaskPodsLifecycleManager(
             self.table, settings, self._subscription, self.update_queue.put, create_executor, context
         )
+        self.admission = AdmissionQueue(self.quota, settings.backfill_seconds, self.insert, context.clock)
         self._watchdog = LoopWatchdog(context.problems, settings.blocked_seconds)
         labels = selector(settings.name)
         seconds, rng = settings.poll_seconds, context.rng
@@ -106,6 +108,7 @@ class BackendRuntime:
         self._run("poll", self._polling.run())
         self._run("watch", self._watching.run())
         self._run("quota", self._refresh_budget())
+        self._run("admission", self.admission.run(self.flush))
         if any(record.spec.gang is not None for record in saved.records.values()):
             self._run("pod groups", self._delete_leftover_groups())
         if on_update is not None:
@@ -140,6 +143,12 @@ class BackendRuntime:
         if self._stopped is not None:
             raise self._stopped
 
+    def insert(self, spec: TaskSpec) -> None:
+        """Add a task; its resources are allocated from now on."""
+        now = self.context.clock()
+        self.table.change(None, TaskRecord(spec=spec, submitted_at=now, attempt_at=now))
+        self.manager.enqueue(spec.id)
+
     async def flush(self) -> None:
         """Wait until all changes so far are durable. BackendStopped."""
         self.check()
@@ -163,6 +172,7 @@ class BackendRuntime:
         """Wake all waiters; they raise BackendStopped or end their iteration."""
         self._stopped = self._stopped or why
         self.table.fail(self._stopped)
+        self.admission.fail(self._stopped)
         self.update_queue.end()
         self.manager.committed.notify_all()
         self.quota.changed.notify_all()
@@ -182,6 +192,7 @@ class BackendRuntime:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(refreshed_at + self._settings.budget_seconds):
                     await self.manager.committed.wait()
+            self.admission.wake()
             if loop.time() < refreshed_at + self._settings.budget_seconds:
                 self.quota.changed.notify_all()
                 continue
@@ -193,6 +204,7 @@ class BackendRuntime:
                 self.context.problems.report("budget", problem)
             else:
                 self.context.problems.clear("budget")
+                self.admission.wake()
 
     async def _delete_leftover_groups(self) -> None:
         backoff = ExponentialBackoff(self._rng)

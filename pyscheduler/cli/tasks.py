@@ -300,7 +300,11 @@ def offers(state: Path) -> None:
     "--name", section=_TASKS, default="tasks", metavar="NAME", help="Name of this backend, unique in the namespace."
 )
 @option("--scheduler", section=_TASKS, default="pyscheduler", metavar="S", help="Default schedulerName of tasks.")
-@_many("--budget", _LIMITS, "Limit of all tasks together: cpu=64, memory=256Gi, pods=500 (default: no limit).")
+@_many(
+    "--budget",
+    _LIMITS,
+    "Limit of all tasks together: cpu=64, memory=256Gi, pods=500 (default: the quotas).",
+)
 @option(
     "--quota", section=_LIMITS, is_flag=True, help="Limit all tasks together by the ResourceQuotas of the namespace."
 )
