@@ -12,6 +12,7 @@ from typing import Self
 
 import msgspec
 
+from pyscheduler.backend.adoption import adopted_record
 from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.context import BackendContext
 from pyscheduler.backend.delivery import OnUpdate
@@ -83,8 +84,8 @@ class KubernetesTaskBackend:
     async def __aenter__(self) -> Self:
         """Open the state and resume where the last process stopped. StateInUse, StateProblem, ApiError."""
         self._clock = SteadyClock(self._wall)
-        opened = await open_state(self._state, self._budget)
         context = BackendContext(self._clock, self._rng, Problems(), self.metrics)
+        opened = await open_state(self._state, self._budget, self._client, self._settings, context)
         process = BackendRuntime(self._client, opened, self._settings, context, self._log_stores)
         process.start(opened.saved, self._on_update)
         self._running = process
@@ -103,7 +104,8 @@ class KubernetesTaskBackend:
         """Submit the task and return its record once it is durable. Submitting an equal spec again changes nothing.
 
         TaskProblem if the spec is invalid, TaskExists if the id has another spec, InsufficientResources if the offer
-        is too small now; BackendStopped.
+        is too small now; BackendStopped. StateProblem if the state cannot be written: nothing is done meanwhile, and
+        the task may become durable later, so submit it again.
         """
         process = self._process()
         self._insert(process, spec)
@@ -232,6 +234,19 @@ class KubernetesTaskBackend:
         async with aclosing(self._process().logs.read(pod, container, tail=tail, follow=follow)) as chunks:
             async for chunk in chunks:
                 yield chunk
+
+    async def adopt(self, pod: str) -> TaskRecord:
+        """Make the task of an orphan again: its end is awaited and reported, and further attempts repeat the pod.
+
+        NoOrphan, TaskExists, TaskProblem, ApiError, BackendStopped.
+        """
+        process = self._process()
+        record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
+        if not process.table.change(None, record):
+            raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")
+        process.manager.enqueue(record.id)
+        await process.flush()
+        return self.task(record.id)
 
     def allocated_resources(self) -> Resources:
         """Return the resources allocated to all tasks together."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
-from pyscheduler.api import ResourceKind
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.backend.decode import decode_object, decode_pod, pod_of
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.task import Json
@@ -19,6 +19,9 @@ from pyscheduler.kube.numbers import natural
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler.kube.paths import PODS
 from pyscheduler.kube.reflector import ListerWatcher
+
+NAMESPACES: Final = ResourceKind("", "v1", "namespaces", "Namespace", namespaced=False)
+_FORBIDDEN, _MISSING = 403, 404
 
 
 class PodsApi(Protocol):
@@ -38,7 +41,7 @@ class PodsApi(Protocol):
         ...
 
     async def create_pod(self, body: Json) -> PodState:
-        """Create a pod and return it. 409 if the name exists."""
+        """Create a pod and return it. 409 if the name exists, 400 if a field is unknown to the server."""
         ...
 
     async def get_pod(self, name: str) -> PodState:
@@ -49,12 +52,28 @@ class PodsApi(Protocol):
         """Remove the backend's finalizer and no other. 404 or 409 if the pod with that uid is gone."""
         ...
 
+    async def label_pod(self, name: str, uid: str, labels: dict[str, str]) -> None:
+        """Set labels of a pod. 404 or 409 if the pod with that uid is gone."""
+        ...
+
     async def delete_pod(self, name: str, uid: str, grace: int | None = None) -> None:
         """Delete a pod; `grace` in seconds, None for the pod's own. 404 or 409 if the pod with that uid is gone."""
         ...
 
     async def list_pods(self, selector: str) -> PodsSnapshot:
         """Return a complete, consistent list of the selected pods, at least as new as the time of the call."""
+        ...
+
+    async def namespace_uid(self, name: str) -> str:
+        """Return the uid of a namespace, "" if RBAC forbids reading it."""
+        ...
+
+    async def get_object(self, kind: ResourceKind, name: str) -> Json:
+        """Return an object of the namespace. 404 if it does not exist."""
+        ...
+
+    async def replace_object(self, kind: ResourceKind, body: Json) -> Json:
+        """Replace the object of the name of `body`; return it as stored. 409 if a resourceVersion in it is outdated."""
         ...
 
     async def create_object(self, kind: ResourceKind, body: Json) -> Json:
@@ -125,7 +144,7 @@ class KubernetesClient:
         return self._connection
 
     async def create_pod(self, body: Json) -> PodState:
-        return pod_of(await self.create_object(PODS, body))
+        return pod_of(await self._objects().create(PODS, self._in_namespace(body), strict=True))
 
     async def get_pod(self, name: str) -> PodState:
         return pod_of(await self.get_object(PODS, name))
@@ -133,6 +152,10 @@ class KubernetesClient:
     async def release_pod(self, name: str, uid: str) -> None:
         # As the Job controller does: the uid turns the patch of another pod with this name into a conflict.
         change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        await self._objects().patch(PODS, (self.namespace, name), change, "strategic-merge")
+
+    async def label_pod(self, name: str, uid: str, labels: dict[str, str]) -> None:
+        change = {"metadata": {"uid": uid, "labels": labels}}
         await self._objects().patch(PODS, (self.namespace, name), change, "strategic-merge")
 
     async def delete_pod(self, name: str, uid: str, grace: int | None = None) -> None:
@@ -143,15 +166,21 @@ class KubernetesClient:
         pods = {pod.name: pod for pod in map(decode_pod, listing.items)}
         return PodsSnapshot(pods=pods, complete=True, resource_version=natural(listing.version))
 
+    async def namespace_uid(self, name: str) -> str:
+        try:
+            return str((await self._objects().get(NAMESPACES, "", name))["metadata"]["uid"])
+        except ApiError as problem:
+            if problem.status in (_FORBIDDEN, _MISSING):
+                return ""
+            raise
+
     async def create_object(self, kind: ResourceKind, body: Json) -> Json:
         return await self._objects().create(kind, self._in_namespace(body))
 
     async def get_object(self, kind: ResourceKind, name: str) -> Json:
-        """Return an object of the namespace. 404 if it does not exist."""
         return await self._objects().get(kind, self.namespace, name)
 
     async def replace_object(self, kind: ResourceKind, body: Json) -> Json:
-        """Replace the object of the name of `body`; return it as stored. 409 if a resourceVersion in it is outdated."""
         return await self._objects().update(kind, self._in_namespace(body))
 
     async def delete_object(self, kind: ResourceKind, name: str) -> None:

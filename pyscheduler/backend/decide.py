@@ -36,6 +36,9 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """True while an API call for the task is in flight: it may create a pod that is not observed yet."""
     create_unconfirmed: bool = False
     """True if a create got no response: the pod may exist unobserved."""
+    absence_confirmed: bool = False
+    """True if a read has shown that the attempt's pod does not exist. Lists and watches also omit a pod that has only
+    lost the backend's label."""
     rejection: CreateRejection | None = None
     times: Mapping[str, PodTimes] = {}
     """Times of the pods' states, by uid."""
@@ -84,9 +87,10 @@ def observe(record: TaskRecord, observation: Observation, now: float, settings: 
     record = _with_requested_end(record, now)
     if observation.pod is not None:
         return _with_pod(record, observation.pod, observation.times_of(observation.pod, now), now, settings)
-    if observation.deleted is not None:
-        return _ended(record, outcome_of(observation.deleted, record.ending), observation.deleted, now)
-    if not observation.synced or observation.busy:
+    deleted = observation.deleted
+    if deleted is not None and (deleted.deleting or deleted.stopped or observation.absence_confirmed):
+        return _ended(record, outcome_of(deleted, record.ending), deleted, now)
+    if not observation.synced or observation.busy or _may_be_unlabelled(record, observation):
         return record
     if record.pod_uid:
         return _ended(record, record.ending or Outcome.GONE, None, now)
@@ -111,7 +115,7 @@ def act(record: TaskRecord, observation: Observation, now: float, settings: Back
         step = NextCall(None, math.inf)
     elif pod is not None:
         step = _next_for_current_pod(record, pod, observation.times_of(pod, now), now, settings)
-    elif observation.create_unconfirmed and record.ending is not None:
+    elif _may_be_unlabelled(record, observation) or (observation.create_unconfirmed and record.ending is not None):
         step = NextCall(Get(), math.inf)
     elif _may_create(record, observation):
         step = NextCall(CreatePod(), math.inf) if _is_due(record, now) else NextCall(None, record.attempt_at)
@@ -123,6 +127,12 @@ def act(record: TaskRecord, observation: Observation, now: float, settings: Back
 def _is_due(record: TaskRecord, now: float) -> bool:
     """Return True once the backoff is over; also if it is longer than any, because the clock was set back."""
     return now >= record.attempt_at or record.attempt_at - now > record.spec.retry.longest_backoff_seconds
+
+
+def _may_be_unlabelled(record: TaskRecord, observation: Observation) -> bool:
+    """Return True if the attempt's pod has disappeared without being deleted, and may exist without its label."""
+    existed = bool(record.pod_uid) or observation.deleted is not None
+    return existed and observation.synced and not observation.absence_confirmed
 
 
 def _may_create(record: TaskRecord, observation: Observation) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from pyscheduler.api import ApiError
 from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.task import Json
-from pyscheduler.backend.template import ATTEMPT, CONTAINERS, FINALIZER, TASK_ID
+from pyscheduler.backend.template import ATTEMPT, BACKEND, CONTAINERS, FINALIZER, SUBMISSION, TASK_ID
 from pyscheduler.kube.decode import UNREADABLE
 from pyscheduler.kube.numbers import natural
 
@@ -22,6 +22,7 @@ class Meta(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     finalizers: tuple[str, ...] | None = None
     creation_timestamp: datetime | None = None
@@ -132,6 +133,8 @@ def state_of(pod: PodDocument) -> PodState:
         version=natural(meta.resource_version) or 0,
         task=annotations.get(TASK_ID, ""),
         attempt=natural(annotations.get(ATTEMPT, "")) or 0,
+        submission=annotations.get(SUBMISSION, ""),
+        labelled=BACKEND in (meta.labels or {}),
         phase=status.phase or "Pending",
         node=pod.spec.node_name,
         has_finalizer=FINALIZER in (meta.finalizers or ()),

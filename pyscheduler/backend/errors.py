@@ -36,6 +36,10 @@ class TaskUnsettled(BackendProblem):
     """Task is not final, or some of its pods still exist."""
 
 
+class NoOrphan(BackendProblem):
+    """No pod of this name can be adopted."""
+
+
 class InsufficientResources(BackendProblem):
     """Offer is smaller than the task's requests; the message lists what is missing."""
 

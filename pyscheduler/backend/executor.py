@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -18,8 +19,10 @@ from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.releases import ReleaseHook
 from pyscheduler.backend.store import PodSnapshotStore
 from pyscheduler.backend.task import Json, TaskRecord
+from pyscheduler.backend.template import BACKEND, TASK
 
-_MISSING, _CONFLICT = 404, 409
+_MISSING, _CONFLICT, _TOO_MANY_REQUESTS = 404, 409, 429
+_log = logging.getLogger(__name__)
 
 
 class TaskCall(NamedTuple):
@@ -46,7 +49,7 @@ class ApiCallExecutor:
         context: BackendContext,
         on_result: ResultHandler,
     ) -> None:
-        self._releases, self._metrics = releases, context.metrics
+        self._releases, self._metrics, self._may_call = releases, context.metrics, context.may_call
         self._client, self._store, self._groups = client, store, groups
         self._body, self._on_result, self._rng = body, on_result, context.rng
         self._deletions: deque[TaskCall] = deque()
@@ -90,6 +93,8 @@ class ApiCallExecutor:
 
     async def _execute(self, task_call: TaskCall) -> PodState | None:
         call = task_call.call
+        if not self._may_call():
+            raise ApiError(_TOO_MANY_REQUESTS, "LeaseExpired", "the backend's Lease has expired and is renewed first")
         if isinstance(call, CreatePod):
             return await self._create(task_call.record)
         if isinstance(call, Get):
@@ -118,15 +123,26 @@ class ApiCallExecutor:
         return newest
 
     async def _get(self, record: TaskRecord) -> PodState | None:
-        name = str(self._body(record)["metadata"]["name"])
+        meta = self._body(record)["metadata"]
         try:
-            pod = await self._get_own_pod(record, name)
+            pod = await self._get_own_pod(record, str(meta["name"]))
         except ApiError as problem:
             if problem.reason in ("NotFound", "AlreadyExists"):
                 return None
             raise
-        self._store.merge(PodsSnapshot(pods={pod.name: pod}))
+        if record.pod_uid not in ("", pod.uid):
+            return None  # a copy, as a restored backup creates it
+        self._store.restore(pod)
+        if not pod.labelled:
+            await self._restore_labels(pod, meta["labels"])
         return self._store.pods.get(pod.name)
+
+    async def _restore_labels(self, pod: PodState, labels: Json) -> None:
+        _log.warning("pod %s has lost the label %s, restoring it", pod.name, BACKEND)
+        try:
+            await self._client.label_pod(pod.name, pod.uid, {name: labels[name] for name in (BACKEND, TASK)})
+        except ApiError as problem:  # the next list omits the pod again, which leads to the next attempt
+            _log.warning("restoring the labels of pod %s failed: %s", pod.name, problem)
 
     async def _get_own_pod(self, record: TaskRecord, name: str) -> PodState:
         """Return the pod of the record's attempt under this name. 422 if the pod belongs to another task or owner."""
@@ -136,8 +152,14 @@ class ApiCallExecutor:
             if problem.status != _MISSING:
                 raise
             raise ApiError(0, problem.reason, f"pod {name} was deleted while it was being created") from None
-        if (pod.task, pod.attempt) != (record.id, record.attempt):
-            raise ApiError(422, "AlreadyExists", f"pod {name} exists and is not of task {record.id!r}")
+        if (pod.task, pod.attempt, pod.submission) != (record.id, record.attempt, record.submission):
+            of = (
+                f"of another submission of task {record.id!r}"
+                if pod.task == record.id
+                else f"not of task {record.id!r}"
+            )
+            hint = "`pyscheduler tasks orphans` adopts or releases it"
+            raise ApiError(422, "AlreadyExists", f"pod {name} exists and is {of}; {hint}")
         return pod
 
     async def _release(self, pod: PodState) -> None:

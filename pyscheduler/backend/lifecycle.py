@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from pyscheduler.api import ApiError
+from pyscheduler.backend.adoption import is_orphan
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.context import BackendContext
@@ -54,6 +55,7 @@ class _TaskRuntime(msgspec.Struct):
 
     busy: bool = False
     create_unconfirmed: bool = False
+    absence_confirmed: bool = False
     rejection: CreateRejection | None = None
     retry_at: float = 0.0
     backoff: ExponentialBackoff | None = None
@@ -82,7 +84,7 @@ class TaskPodsLifecycleManager:
         """Notified after each commit."""
         self._table, self._settings, self._subscription = table, settings, subscription
         self._notify = notify
-        self._clock, self._rng, self._problems, self._metrics = context
+        self._clock, self._rng, self._problems, self._metrics, _ = context
         self._pods: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
         self._quota_waiters = QuotaWaiters()
         self._times: dict[str, PodTimes] = {}
@@ -129,7 +131,7 @@ class TaskPodsLifecycleManager:
         runtime.busy = False
         self.enqueue(task)
         if not isinstance(result, ApiError):
-            self._handle_success(runtime, task_call, now)
+            self._handle_success(runtime, task_call, result, now)
             if result is not None:
                 # At once: the next decision must not conclude that the pod does not exist.
                 self._apply_snapshot(PodsSnapshot(pods={result.name: result}))
@@ -147,11 +149,12 @@ class TaskPodsLifecycleManager:
         runtime.retry_at = now + runtime.backoff.next_delay(retry_after(problem))
         _log.info("task %r: API call failed, retrying in %.1f s if needed: %s", task, runtime.retry_at - now, problem)
 
-    def _handle_success(self, runtime: _TaskRuntime, task_call: TaskCall, now: float) -> None:
+    def _handle_success(self, runtime: _TaskRuntime, task_call: TaskCall, result: PodState | None, now: float) -> None:
         runtime.rejection, runtime.backoff, runtime.retry_at = None, None, 0.0
         if isinstance(task_call.call, CreatePod | Get):
             runtime.create_unconfirmed = False
             self._end_quota_wait(task_call.record.id)
+            runtime.absence_confirmed = result is None
         if isinstance(task_call.call, DeletePod | ReleasePod):
             runtime.accepted_at = {**runtime.accepted_at, _kind(task_call.call): now}
 
@@ -174,6 +177,8 @@ class TaskPodsLifecycleManager:
                 self._handle_deleted(before)
             self._pods[pod.task][pod.name] = pod
             self._dirty[pod.task] = None
+            if pod.task in self._runtimes:
+                self._runtimes[pod.task].absence_confirmed = False
 
     def _handle_deleted(self, pod: PodState) -> None:
         self._warned.discard(pod.uid)
@@ -206,8 +211,7 @@ class TaskPodsLifecycleManager:
             self._dirty[first] = None
 
     def _is_orphan(self, pod: PodState) -> bool:
-        has_record = pod.task in self._table.records
-        return not has_record or pod.name != pod_name(self._settings.name, pod.task, pod.attempt)
+        return is_orphan(pod, self._table.records.get(pod.task), self._settings.name)
 
     def _warn_of_orphan(self, pod: PodState) -> None:
         if pod.uid not in self._warned:
@@ -292,10 +296,13 @@ class TaskPodsLifecycleManager:
                 self._end_quota_wait(task)
             if new.attempt != record.attempt:
                 self._runtimes[task].rejection, self._runtimes[task].create_unconfirmed = None, False
+                self._runtimes[task].absence_confirmed = False
             record, observation = new, self._observation(new)
         runtime = self._runtimes[task]
         if runtime.deleted:
-            runtime.deleted = {}  # the record has their end now
+            # The record has their end now, except of a pod that may still exist without its label.
+            is_open = not record.final and observation.pod is None and observation.deleted is not None
+            runtime.deleted = {uid: p for uid, p in runtime.deleted.items() if is_open and p is observation.deleted}
 
     def _act_on(self, tasks: Iterable[str]) -> None:
         now = self._clock()
@@ -333,11 +340,14 @@ class TaskPodsLifecycleManager:
         for candidate in self._pods.get(record.id, {}).values():
             if (candidate.uid, "release") in runtime.accepted_at:
                 continue  # finalizer removed and pod deleted already
+            if self._is_orphan(candidate):
+                continue
             if candidate.name == name and record.pod_uid in ("", candidate.uid):
                 pod = candidate
-            elif candidate.attempt <= record.attempt and not self._is_orphan(candidate):
+            elif candidate.attempt <= record.attempt:
                 others.append(candidate)
-        deleted = next((p for p in runtime.deleted.values() if p.name == name and record.pod_uid in ("", p.uid)), None)
+        own = (p for p in runtime.deleted.values() if p.name == name and not self._is_orphan(p))
+        deleted = next((p for p in own if record.pod_uid in ("", p.uid)), None)
         return Observation(
             synced=self._synced,
             pod=pod,
@@ -345,6 +355,7 @@ class TaskPodsLifecycleManager:
             others=tuple(others),
             busy=runtime.busy,
             create_unconfirmed=runtime.create_unconfirmed,
+            absence_confirmed=runtime.absence_confirmed,
             rejection=runtime.rejection,
             times=self._times,
         )

@@ -16,6 +16,10 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     """Task id from the pod's annotation, "" if it has none."""
     attempt: int = 0
     """Number of the attempt from the pod's annotation, 0 if it has none."""
+    submission: str = ""
+    """Submission from the pod's annotation, "" if it has none."""
+    labelled: bool = True
+    """False if the pod has lost the backend's label, so that lists and watches omit it."""
     phase: str = "Pending"
     """Pending, Running, Succeeded, Failed or Unknown."""
     node: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 
 from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
@@ -21,6 +22,9 @@ class PodsPollingSnapshotSource:
 
     All pages are of one resourceVersion and of the newest state, so pods missing in the list do not exist. The list
     does not wait for the watch, which may still deliver what happened while no process ran.
+
+    A list older than the resourceVersion that was known before it means that the server has lost its newest history
+    (etcd was restored): the store restarts from it, and `relist` is called for the watch.
     """
 
     def __init__(
@@ -31,10 +35,10 @@ class PodsPollingSnapshotSource:
         seconds: float,
         rng: random.Random,
         problems: Problems,
+        relist: Callable[[], None] = lambda: None,
     ) -> None:
         self._client, self._selector, self._store, self._seconds = client, selector, store, seconds
-        self._problems = problems
-        self._rng = rng
+        self._rng, self._problems, self._relist = rng, problems, relist
         self._backoff = ExponentialBackoff(rng)
 
     async def run(self) -> None:
@@ -45,13 +49,21 @@ class PodsPollingSnapshotSource:
 
     async def _list(self) -> float:
         """List once; return the seconds until the next list."""
+        known = self._store.resource_version
         try:
-            self._store.merge(await self._client.list_pods(self._selector))
+            snapshot = await self._client.list_pods(self._selector)
         except ApiError as problem:
             pause = self._backoff.next_delay(retry_after(problem))
             _log.warning("listing pods failed, retrying in %.1f s: %s", pause, problem)
             self._problems.report("pods", f"they cannot be listed: {problem}")
             return min(pause, self._seconds)
+        listed = snapshot.resource_version
+        if known is not None and listed is not None and listed < known:
+            _log.warning("pods are listed at resourceVersion %d after %d: the server was restored", listed, known)
+            self._store.restart(snapshot)
+            self._relist()
+        else:
+            self._store.merge(snapshot)
         self._backoff.reset()
         self._problems.clear("pods")
         return self._seconds * self._rng.uniform(0.9, 1.1)

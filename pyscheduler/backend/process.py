@@ -20,6 +20,7 @@ from pyscheduler.backend.delivery import OnUpdate, UpdateDelivery
 from pyscheduler.backend.errors import BackendStopped, retry_after
 from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.groups import TaskPodGroups
+from pyscheduler.backend.identity import acquire_lease, bind_state
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
 from pyscheduler.backend.logs import LogStore, PodLogs
 from pyscheduler.backend.offers import Budget, QuotaAccountant
@@ -28,6 +29,7 @@ from pyscheduler.backend.releases import ReleaseHook
 from pyscheduler.backend.resources import NOTHING, Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import SavedState, StateProblem, StateStore
+from pyscheduler.backend.state.lease import StateLease
 from pyscheduler.backend.store import PodSnapshotStore, Subscription
 from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources
 from pyscheduler.backend.task_table import TaskTable
@@ -39,6 +41,8 @@ from pyscheduler.kube.numbers import natural
 
 _log = logging.getLogger(__name__)
 _MANAGER = "manager"
+_FORGET_SECONDS = 60.0
+"""Longest interval between two searches for finished tasks whose time to live is over."""
 
 
 class OpenedState(msgspec.Struct, frozen=True, eq=False):
@@ -48,19 +52,30 @@ class OpenedState(msgspec.Struct, frozen=True, eq=False):
     saved: SavedState
     table: TaskTable
     quota: QuotaAccountant
+    lease: StateLease
 
 
-async def open_state(store: StateStore, budget: Budget | None) -> OpenedState:
-    """Open the state. StateInUse, StateProblem; ApiError if the budget cannot be read."""
-    saved = await store.open()
+async def open_state(
+    store: StateStore,
+    budget: Budget | None,
+    client: PodsApi,
+    settings: BackendSettings,
+    context: BackendContext,
+) -> OpenedState:
+    """Open the state and acquire the Lease. StateInUse, StateProblem; ApiError if the budget is unreadable."""
+    saved, lease = await store.open(), None
     try:
+        identity = await bind_state(store, saved, client, settings.name, context.rng)
+        lease = await acquire_lease(client, identity, context.clock)
         table = TaskTable(store, saved.records, saved.resource_version)
         quota = QuotaAccountant(budget, table)
         await quota.refresh(_used_by_pods(table))
     except BaseException:
+        if lease is not None:
+            await lease.release()
         await store.close()
         raise
-    return OpenedState(store, saved, table, quota)
+    return OpenedState(store, saved, table, quota, lease)
 
 
 class BackendRuntime:
@@ -74,15 +89,16 @@ class BackendRuntime:
         context: BackendContext,
         log_stores: Sequence[LogStore] = (),
     ) -> None:
-        self.table, self.quota, self.context = opened.table, opened.quota, context
+        self.table, self.quota, self.context, self._lease = opened.table, opened.quota, context, opened.lease
         self._state, self._settings, self._rng = opened.store, settings, context.rng
         self.logs = PodLogs(client.lister_watcher, client.namespace)
         resource_version = natural(opened.saved.resource_version or "")
         store = PodSnapshotStore(resource_version)
         self._subscription = store.subscribe()
         self._groups = TaskPodGroups(client, self.table, settings.name)
-        body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler)
+        body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler, finalizer=settings.finalizer)
         releases = ReleaseHook(self.logs, log_stores, settings, context.problems)
+        context = context._replace(may_call=lambda: self._lease.is_held)
         create_executor = partial(ApiCallExecutor, client, store, self._groups, body, releases, context)
         self.update_queue = UpdateQueue(self._confirm)
         context.metrics.collect_from(self.table, lambda: self.update_queue.size, context.problems)
@@ -93,8 +109,10 @@ class BackendRuntime:
         self._watchdog = LoopWatchdog(context.problems, settings.blocked_seconds)
         labels = selector(settings.name)
         seconds, rng = settings.poll_seconds, context.rng
-        self._polling = PodsPollingSnapshotSource(client, labels, store, seconds, rng, context.problems)
         self._watching = PodsWatchSnapshotSource(client, labels, store, resource_version, rng)
+        self._polling = PodsPollingSnapshotSource(
+            client, labels, store, seconds, rng, context.problems, self._watching.relist
+        )
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopped: BackendStopped | None = None
 
@@ -105,10 +123,14 @@ class BackendRuntime:
                 self.update_queue.put(record)
         self._run(_MANAGER, self.manager.run())
         self._run("pods", _forward(self._subscription, self.manager))
-        self._run("poll", self._polling.run())
+        self._run("lease", self._lease.keep())
+        self._run("state", self._check_state())
         self._run("watch", self._watching.run())
+        self._run("poll", self._polling.run())
         self._run("quota", self._refresh_budget())
         self._run("admission", self.admission.run(self.flush))
+        if self._settings.ttl_seconds_after_finished is not None:
+            self._run("finished tasks", self._forget_finished(self._settings.ttl_seconds_after_finished))
         if any(record.spec.gang is not None for record in saved.records.values()):
             self._run("pod groups", self._delete_leftover_groups())
         if on_update is not None:
@@ -131,6 +153,7 @@ class BackendRuntime:
         await self.manager.executor.stop()
         with contextlib.suppress(StateProblem):
             await self.table.commit()
+        await self._lease.release()
         await self._state.close()
 
     @property
@@ -146,7 +169,8 @@ class BackendRuntime:
     def insert(self, spec: TaskSpec) -> None:
         """Add a task; its resources are allocated from now on."""
         now = self.context.clock()
-        self.table.change(None, TaskRecord(spec=spec, submitted_at=now, attempt_at=now))
+        submission = f"{self._rng.getrandbits(64):016x}"
+        self.table.change(None, TaskRecord(spec=spec, submission=submission, submitted_at=now, attempt_at=now))
         self.manager.enqueue(spec.id)
 
     async def flush(self) -> None:
@@ -205,6 +229,23 @@ class BackendRuntime:
             else:
                 self.context.problems.clear("budget")
                 self.admission.wake()
+
+    async def _check_state(self) -> None:
+        """Check the state every few seconds, so that a removed file is noticed without a commit. StateLost."""
+        while True:
+            await asyncio.sleep(self._settings.place_seconds)
+            await self._state.check()
+
+    async def _forget_finished(self, ttl: float) -> None:
+        """Forget the records of tasks that settled more than `ttl` seconds ago."""
+        while True:
+            await asyncio.sleep(min(ttl, _FORGET_SECONDS))
+            finished_before = self.context.clock() - ttl
+            settled = [record for record in self.table.records.values() if record.settled and record.acknowledged]
+            for record in settled:
+                if (record.finished_at or 0.0) <= finished_before:
+                    self.table.forget(record.id)
+            self.manager.enqueue()
 
     async def _delete_leftover_groups(self) -> None:
         backoff = ExponentialBackoff(self._rng)

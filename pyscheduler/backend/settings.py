@@ -29,6 +29,9 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     lost_seconds: float = 120.0
     """Time after the grace period until a pod that is still being deleted is deleted by force. Its containers may keep
     running on a partitioned node; set this very high if they must never run twice."""
+    finalizer: bool = True
+    """False creates pods without the backend's finalizer, so that namespaces can be deleted while no backend runs. The
+    end of a pod that is deleted at such a time is not observed: its attempt ends as Gone and is retried."""
     kill_grace_seconds: int | None = None
     """Grace period of killed pods; None: that of their template."""
     place_seconds: float = 5.0
@@ -45,5 +48,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of a log store for a pod until the pod is deleted although storing its logs failed."""
     hook_seconds: float = 60.0
     """Time limit of one call of a log store."""
+    ttl_seconds_after_finished: float | None = None
+    """Time after which the record of a settled task is forgotten, if the owner has received its end; None: never."""
     budget_seconds: float = 30.0
     """Interval at which the budget is read."""

@@ -113,11 +113,35 @@ class PodSnapshotStore:
             self._spans.append((snapshot.since, snapshot.resource_version))
         self._extend_coverage()
 
+    def restore(self, pod: PodState) -> None:
+        """Store a pod that a read has found although lists or watches omit it, because it has lost its label."""
+        self._gone.pop(pod.uid, None)
+        cached = self.pods.get(pod.name)
+        if cached is None or cached.version <= pod.version:
+            self.pods[pod.name] = pod
+            for subscription in self._subscriptions:
+                subscription.on_update(pod)
+
+    def restart(self, snapshot: PodsSnapshot) -> None:
+        """Replace everything by a complete list of a server that has lost its newest history, as a restored etcd.
+
+        Versions before and after are not comparable.
+        """
+        for pod in list(self.pods.values()):
+            listed = snapshot.pods.get(pod.name)
+            if listed is None or listed.uid != pod.uid:
+                self._forget(pod, pod.version)
+        self.pods.clear()
+        self._covered, self._resumed, self._delivered_to = -1, None, None
+        self._gone, self._spans = {}, []
+        self.merge(snapshot)
+
     def _merge_pod(self, pod: PodState, *, exists: bool) -> None:
         """Store the pod if it is newer. `exists`: it is from a list that is not older than the covered range."""
         cached = self.pods.get(pod.name)
-        if pod.uid in self._gone or (cached is not None and pod.version <= cached.version):
+        if pod.version <= self._gone.get(pod.uid, -1) or (cached is not None and pod.version <= cached.version):
             return
+        self._gone.pop(pod.uid, None)  # only its label was gone
         if cached is None and self.synced and not exists and pod.version <= self._covered:
             return
         if cached is not None and cached.uid != pod.uid:

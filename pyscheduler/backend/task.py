@@ -17,13 +17,16 @@ from pyscheduler.backend.outcomes import FailureKind, Outcome
 from pyscheduler.backend.resources import NOTHING, ONE_POD, Resources
 
 Json = dict[str, Any]
+_TEMPLATE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
+"""Fields of a pod template, and those of a pod manifest that are always the same."""
+_METADATA_FIELDS = ("labels", "annotations", "finalizers")
 
 
 class TaskProblem(ValueError):
     """Invalid task spec; the message names the task and the field."""
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Retries allowed per failure kind, and the backoff before each in seconds.
 
     Each kind is counted separately. The backoff doubles with each attempt.
@@ -53,7 +56,7 @@ class UpdatePolicy(enum.StrEnum):
     """The task is final; its record keeps the updated spec in `next_spec` and the message names it."""
 
 
-class TaskGang(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskGang(msgspec.Struct, frozen=True, kw_only=True):
     """Group of tasks that start together or not at all, once `size` tasks with this gang name fit.
 
     The backend creates its PodGroup (scheduling.x-k8s.io/v1alpha1), which the scheduler plugin Gang reads.
@@ -65,7 +68,7 @@ class TaskGang(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds that reserved members wait for the others; None: the scheduler's default."""
 
 
-class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Task to run as one pod, given as `pod` (a template with metadata and spec, as in a Job) or in short form with
     `image`, `command`, `args`, `env`, `cpu`, `memory` and `resources`. All other fields apply to both."""
 
@@ -144,6 +147,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Spec of the current attempt."""
     phase: TaskPhase = TaskPhase.SUBMITTED
     attempt: int = 1
+    submission: str = ""
+    """Random id of the submission, also an annotation of its pods: others do not belong to the task."""
     pod_uid: str = ""
     """Uid of the current attempt's pod, "" until it is observed."""
     node: str = ""
@@ -200,6 +205,30 @@ def allocated_resources(record: TaskRecord) -> Resources:
     return now | record.next_spec.requests() if record.next_spec is not None else now
 
 
+def decode_spec(value: object) -> TaskSpec:
+    """Convert the input of an owner to a spec. ValidationError names the place, also of an unknown field.
+
+    Records are decoded without this check: fields that a later release wrote do not make them unreadable.
+    """
+    _reject_unknown_fields(value, TaskSpec, "$")
+    return msgspec.convert(value, TaskSpec, strict=False)
+
+
+def _reject_unknown_fields(value: object, type: type[msgspec.Struct], place: str) -> None:
+    if not isinstance(value, dict):
+        return
+    known = {field.encode_name for field in msgspec.structs.fields(type)}
+    unknown = next((name for name in value if name not in known), None)
+    if unknown is not None:
+        raise msgspec.ValidationError(f"Object contains unknown field `{unknown}` - at `{place}`")
+    if type is TaskSpec:
+        _reject_unknown_fields(value.get("retry"), RetryPolicy, f"{place}.retry")
+        _reject_unknown_fields(value.get("gang"), TaskGang, f"{place}.gang")
+        tolerations = value.get("tolerations")
+        for index, item in enumerate(tolerations if isinstance(tolerations, list) else ()):
+            _reject_unknown_fields(item, Toleration, f"{place}.tolerations[{index}]")
+
+
 def check(spec: TaskSpec) -> None:
     """Validate the spec without the API server. TaskProblem if it is invalid."""
     problem = _problem(spec)
@@ -219,6 +248,12 @@ def _problem(spec: TaskSpec) -> str:
         return "give either pod or image"
     if spec.pod is not None and (spec.command or spec.args or spec.env or spec.cpu or spec.memory or spec.resources):
         return "command, args, env, cpu, memory and resources require image; with pod, set them in its containers"
+    if spec.pod is not None and spec.limits:
+        return "limits require image; with pod, set them in its containers"
+    if spec.pod is not None and (unknown := _unknown_template_field(spec.pod)):
+        return (
+            f"{unknown} is not a field of a pod template, which has metadata (labels, annotations, finalizers) and spec"
+        )
     if spec.gang is not None and (spec.gang.size < 1 or not spec.gang.name):
         return "gang needs a name and a size of at least 1"
     limits = (spec.pending_seconds, spec.start_seconds, spec.deadline_seconds)
@@ -228,6 +263,17 @@ def _problem(spec: TaskSpec) -> str:
     if min(retry.infrastructure, retry.application, retry.configuration) < 0 or retry.backoff_seconds < 0:
         return "retry: numbers must not be negative"
     return ""
+
+
+def _unknown_template_field(template: Json) -> str:
+    """Return the path of a field that would be dropped, "" if there is none. The API server checks the spec."""
+    metadata = {} if template.get("metadata") is None else template["metadata"]
+    if not isinstance(metadata, dict):
+        return "pod.metadata"
+    unknown = [f"pod.{name}" for name in template if name not in _TEMPLATE_FIELDS]
+    # `kubectl create --dry-run=client -o yaml` prints `creationTimestamp: null`.
+    unknown += [f"pod.metadata.{n}" for n, value in metadata.items() if n not in _METADATA_FIELDS and value is not None]
+    return unknown[0] if unknown else ""
 
 
 def _requests(spec: TaskSpec) -> Resources:

@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from pyscheduler.backend.errors import TaskFinal
 from pyscheduler.backend.resources import NOTHING, Resources
-from pyscheduler.backend.state import StateStore
+from pyscheduler.backend.state import StateProblem, StateStore
 from pyscheduler.backend.task import TaskRecord, allocated_resources
+
+FAILING_SECONDS: Final = 5.0
+"""Seconds of failing commits, as on a full disk, after which waiting owners get the error."""
 
 
 class TaskTable:
@@ -39,6 +43,9 @@ class TaskTable:
         self._waiting: list[asyncio.Future[None]] = []
         self._committing = asyncio.Lock()
         self._failed: Exception | None = None
+        self.problem: StateProblem | None = None
+        """Error of the last commit, None if it succeeded."""
+        self._failing_since = 0.0
         for record in records.values():
             self._count(None, record)
 
@@ -78,7 +85,12 @@ class TaskTable:
         return set(self._gangs)
 
     async def wait(self) -> None:
-        """Wait until all changes so far are durable; another coroutine must call `commit`."""
+        """Wait until all changes so far are durable; another coroutine must call `commit`.
+
+        StateProblem if commits have failed for `FAILING_SECONDS`: the changes are kept and may become durable later.
+        """
+        if self.problem is not None and self._fails_for_long():
+            raise StateProblem(str(self.problem))
         if self._changed or self._forgotten or self._committing.locked():
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
@@ -99,13 +111,16 @@ class TaskTable:
             self._changed, self._forgotten, self._waiting = {}, {}, []
             try:
                 await self._state.commit(records, resource_version, tuple(forgotten))
-            except BaseException:
+            except BaseException as problem:
                 self._changed = {t: None for t in (*changed, *self._changed) if t in self.records}
                 self._forgotten = {t: None for t in (*forgotten, *self._forgotten) if t not in self.records}
                 self._waiting = [*waiting, *self._waiting]
                 if self._failed is not None:
                     self.fail(self._failed)
+                elif isinstance(problem, StateProblem):
+                    self._handle_failed_commit(problem)
                 raise
+            self.problem = None
             self.resource_version = resource_version or self.resource_version
             self._wake(waiting)
             return self._mark_durable(records, forgotten)
@@ -117,6 +132,19 @@ class TaskTable:
         for future in waiting:
             if not future.done():
                 future.set_exception(problem)
+
+    def _handle_failed_commit(self, problem: StateProblem) -> None:
+        if self.problem is None:
+            self._failing_since = asyncio.get_running_loop().time()
+        self.problem = problem
+        if self._fails_for_long():
+            waiting, self._waiting = self._waiting, []
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(StateProblem(str(problem)))
+
+    def _fails_for_long(self) -> bool:
+        return asyncio.get_running_loop().time() >= self._failing_since + FAILING_SECONDS
 
     def recompute_allocated(self) -> Resources:
         """Return the resources of all records, computed anew: must equal `allocated`."""

@@ -23,6 +23,8 @@ TASK_ID = "pyscheduler.io/task-id"
 ATTEMPT = "pyscheduler.io/task-attempt"
 CONTAINERS = "pyscheduler.io/task-containers"
 """Annotation with the names of the task's own containers; webhooks may inject others."""
+SUBMISSION = "pyscheduler.io/task-submission"
+"""Annotation with the submission of the task's record."""
 FINALIZER = TASK
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 """Label with the gang: that of the Coscheduling plugin, which the plugin Gang reads too."""
@@ -48,8 +50,8 @@ def selector(backend: str) -> str:
     return f"{BACKEND}={backend}"
 
 
-def pod_body(record: TaskRecord, backend: str, scheduler: str) -> Json:
-    """Return the pod manifest of the record's attempt."""
+def pod_body(record: TaskRecord, backend: str, scheduler: str, *, finalizer: bool = True) -> Json:
+    """Return the pod manifest of the record's attempt, with the backend's finalizer unless `finalizer` is False."""
     spec = record.spec
     template: Json = spec.pod if spec.pod is not None else {}
     meta: Json = template.get("metadata") or {}
@@ -61,19 +63,17 @@ def pod_body(record: TaskRecord, backend: str, scheduler: str) -> Json:
     if spec.gang is not None:
         labels[POD_GROUP] = spec.gang.name
     body = _pod_spec(spec, scheduler)
+    annotations |= {TASK_ID: spec.id, ATTEMPT: str(record.attempt), CONTAINERS: ",".join(_main_containers(spec, body))}
+    if record.submission:
+        annotations[SUBMISSION] = record.submission
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": pod_name(backend, spec.id, record.attempt),
             "labels": labels,
-            "annotations": {
-                **annotations,
-                TASK_ID: spec.id,
-                ATTEMPT: str(record.attempt),
-                CONTAINERS: ",".join(_main_containers(spec, body)),
-            },
-            "finalizers": [*(meta.get("finalizers") or ()), FINALIZER],
+            "annotations": annotations,
+            "finalizers": [*(meta.get("finalizers") or ()), *([FINALIZER] if finalizer else ())],
         },
         "spec": body,
     }

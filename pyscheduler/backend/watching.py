@@ -50,6 +50,11 @@ class PodsWatchSnapshotSource:
         """Watch until cancelled."""
         await self._reflector.run()
 
+    def relist(self) -> None:
+        """List all pods again and watch from there. Call it only during `run`."""
+        self._resource_version = None
+        self._reflector.interrupt()
+
     def _handle_undecodable(self, _: str) -> None:
         self._has_undecodable = True
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from pyscheduler.backend.task import TaskProblem, TaskSpec, check
+from pyscheduler.backend.task import TaskProblem, TaskSpec, check, decode_spec
 from pyscheduler.cli.problems import CommandProblem, unreadable
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, if libyaml is installed
@@ -76,7 +76,7 @@ def _documents(file: str, text: str) -> Iterator[tuple[str, Any]]:
 
 def _spec(place: str, value: Any) -> TaskSpec:
     try:
-        return validated(msgspec.convert(value, TaskSpec, strict=False))
+        return validated(decode_spec(value))
     except msgspec.ValidationError as problem:
         raise CommandProblem(f"{place}: {problem}") from None
     except CommandProblem as problem:

@@ -28,7 +28,7 @@ from pyscheduler.backend.errors import BackendProblem, BackendStopped, UnknownTa
 from pyscheduler.backend.offers import FixedBudget, NamespaceQuota, Offer
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
-from pyscheduler.backend.state.request_queue import Kill, QueuedRequest, RequestQueue, Submit
+from pyscheduler.backend.state.request_queue import Adopt, Kill, QueuedRequest, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord, TaskSpec
 from pyscheduler.cli.problems import CommandProblem
@@ -56,6 +56,8 @@ class RunOptions(NamedTuple):
     budget: dict[str, str]
     quota: bool
     qps: float
+    finalizer: bool
+    ttl_seconds: float | None
     once: bool
     output: str
     context: str = ""
@@ -77,7 +79,11 @@ async def work(flags: RunOptions) -> int:
         )
         budget = fixed or NamespaceQuota(client, optional=not flags.quota)
         settings = BackendSettings(
-            name=flags.name, scheduler=flags.scheduler, keep_failed_seconds=flags.keep_failed_seconds
+            name=flags.name,
+            scheduler=flags.scheduler,
+            finalizer=flags.finalizer,
+            ttl_seconds_after_finished=flags.ttl_seconds,
+            keep_failed_seconds=flags.keep_failed_seconds,
         )
         reporter = _Reporter(flags.output)
         backend = KubernetesTaskBackend(
@@ -222,6 +228,8 @@ class _Worker:
             elif isinstance(request, Submit) and pending is not None:
                 is_duplicate = pending.request == request
                 (done if is_duplicate else rejected.setdefault(_ID_IN_USE, [])).append(queued)
+            elif isinstance(request, Adopt):
+                self._others.append(queued)
             elif pending is not None and self._backend.withdraw(id):
                 del self._submits[id]
                 rejected.setdefault("killed before it was submitted", []).append(pending)
@@ -265,6 +273,9 @@ class _Worker:
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def _execute_other(self, queued: QueuedRequest) -> None:
+        if isinstance(queued.request, Adopt):
+            await self._execute(queued, self._backend.adopt(queued.request.pod))
+            return
         method = self._backend.kill if isinstance(queued.request, Kill) else self._backend.forget
         await self._execute(queued, method(_id(queued)))
 

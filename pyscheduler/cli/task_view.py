@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ WAITING: Final = "Waiting"
 REFUSED: Final = "Refused"
 PHASES: Final = (WAITING, *TaskPhase, REFUSED)
 ENDED: Final = (TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.KILLED, REFUSED)
+CURRENT: Final = tuple(phase for phase in TaskPhase if not phase.final)
 _STYLES: Final = {"Running": "cyan", "Succeeded": "green", "Failed": "red", "Refused": "red", "Killed": "yellow"}
 
 
@@ -51,14 +52,16 @@ class TaskFilter(NamedTuple):
         )
 
 
-def rows(queue: RequestQueue) -> dict[str, TaskRow]:
-    """Return all current tasks by id, in the order of their submission."""
-    requests = [(queued.rejection, queued.request) for queued in (*queue.rejected(), *queue.pending())]
+def rows(queue: RequestQueue, ids: Sequence[str] | None = None, phases: Sequence[str] = ()) -> dict[str, TaskRow]:
+    """Return the current tasks by id, in the order of their submission.
+
+    `ids` reads only these tasks, and `phases` only records in these phases, whatever the size of the file.
+    """
+    found = queue.requests_of(ids) if ids is not None else (*queue.rejected(), *queue.pending())
+    requests = [(queued.rejection, queued.request) for queued in found]
     # Records are read last, so that a request executed meanwhile shows up as a record.
-    by_id = {
-        id: TaskRow(id, record.phase, record.spec, record, _why(record))
-        for id, record in queue.read_state().records.items()
-    }
+    records = queue.records(ids, phases)
+    by_id = {record.id: TaskRow(record.id, record.phase, record.spec, record, _why(record)) for record in records}
     for rejection, request in requests:
         if isinstance(request, Submit) and request.spec.id not in by_id:
             phase = REFUSED if rejection else WAITING

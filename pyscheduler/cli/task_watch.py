@@ -37,7 +37,7 @@ def watch_tasks(queue: RequestQueue, ids: Sequence[str], console: Console, poll_
 
 
 def _read(queue: RequestQueue, ids: Sequence[str]) -> list[TaskRow]:
-    by_id = task_view.rows(queue)
+    by_id = task_view.rows(queue, ids or None)
     return [by_id[id] for id in ids if id in by_id] if ids else list(by_id.values())
 
 

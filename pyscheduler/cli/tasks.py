@@ -18,6 +18,7 @@ from pyscheduler.cli import options, task_view
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.cli.task_file import read_tasks, validated
+from pyscheduler.cli.task_orphans import orphans
 from pyscheduler.cli.task_view import TaskFilter, TaskRow
 
 _HELP = """Run a platform's jobs as pods, one pod each: submit, list, kill, watch.
@@ -192,7 +193,7 @@ def submit(id: str | None, command: tuple[str, ...], state: Path, file: str | No
     if file is not None and (id or any(value for name, value in flags.items())):
         raise click.UsageError("--file cannot be combined with an ID or other flags: use one or the other")
     with RequestQueue(state, create=True) as queue:
-        rows = task_view.rows(queue)
+        rows = task_view.rows(queue, [spec.id for spec in specs])
         for spec in specs:
             _reject_other_spec(rows.get(spec.id), spec)
         new = [spec for spec in specs if spec.id not in rows or rows[spec.id].phase == task_view.REFUSED]
@@ -202,6 +203,9 @@ def submit(id: str | None, command: tuple[str, ...], state: Path, file: str | No
         print(f"{len(new)} submitted{repeated}{_idle_hint(queue)}")
         if watch:
             sys.exit(_watch(queue, [spec.id for spec in specs]))
+
+
+tasks.add_command(orphans)
 
 
 @tasks.command(name="list")
@@ -222,7 +226,7 @@ def list_(state: Path, phases: tuple[str, ...], queue: str, pattern: str, limit:
     """List tasks, and count them by phase."""
     filter = TaskFilter(phases, queue, pattern)
     with RequestQueue(state) as requests:
-        rows = [row for row in task_view.rows(requests).values() if filter.matches(row)]
+        rows = [row for row in task_view.rows(requests, phases=phases).values() if filter.matches(row)]
         if output == "json":
             for row in rows:
                 print(task_view.as_json(row))
@@ -239,7 +243,7 @@ def list_(state: Path, phases: tuple[str, ...], queue: str, pattern: str, limit:
 def show(state: Path, id: str) -> None:
     """Show all fields of a task as YAML."""
     with RequestQueue(state) as queue:
-        row = _select(task_view.rows(queue), [id])[0]
+        row = _select(task_view.rows(queue, [id]), [id])[0]
     print(yaml.safe_dump(dict(task_view.details(row)), sort_keys=False, allow_unicode=True), end="")
 
 
@@ -254,7 +258,7 @@ def kill(state: Path, ids: tuple[str, ...], everything: bool, queue: str, watch:
     if not ids and not everything and not queue:
         raise click.UsageError("name the tasks: ID..., --queue Q or --all")
     with RequestQueue(state) as requests:
-        rows = task_view.rows(requests)
+        rows = task_view.rows(requests, ids or None, task_view.CURRENT)
         selected = _select(rows, ids) if ids else [row for row in rows.values() if TaskFilter(queue=queue).matches(row)]
         running = [row.id for row in selected if not row.ended]
         requests.put(Kill(id) for id in running)
@@ -270,7 +274,7 @@ def kill(state: Path, ids: tuple[str, ...], everything: bool, queue: str, watch:
 def watch(state: Path, ids: tuple[str, ...]) -> None:
     """Watch tasks, all without IDS, until they have ended. Exits with 1 if one did not succeed."""
     with RequestQueue(state) as queue:
-        _select(task_view.rows(queue), ids)
+        _select(task_view.rows(queue, ids), ids)
         sys.exit(_watch(queue, ids))
 
 
@@ -283,7 +287,7 @@ def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
     if not ids and not ended:
         raise click.UsageError("name the tasks: ID..., or --ended for all that have ended")
     with RequestQueue(state) as queue:
-        rows = task_view.rows(queue)
+        rows = task_view.rows(queue, ids or None, task_view.ENDED)
         selected = _select(rows, ids) if ids else [row for row in rows.values() if row.ended]
         running = [row.id for row in selected if not row.ended]
         if running:
@@ -377,6 +381,19 @@ def offers(state: Path) -> None:
     type=click.IntRange(0, 65535),
     metavar="P",
     help="Serve Prometheus metrics at this port of all addresses.",
+)
+@option(
+    "--finalizer/--no-finalizer",
+    section=_TASKS,
+    default=True,
+    help="Keep pods until their end is recorded. Without it, namespaces can be deleted while no backend runs.",
+)
+@option(
+    "--ttl-seconds",
+    section=_TASKS,
+    type=options.FiniteRange(),
+    metavar="S",
+    help="Time after which the records of ended tasks are forgotten (default: never).",
 )
 @option("--once", section=_TASKS, is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
 @option(

@@ -56,9 +56,13 @@ class ObjectClient:
         """Return an object. 404 if it does not exist."""
         return await self._object("GET", object_path(kind, namespace, name))
 
-    async def create(self, kind: ResourceKind, body: Mapping[str, Any]) -> Json:
-        """Create `body` in the namespace of its metadata; return the object as stored. 409 if the name exists."""
-        return await self._object("POST", object_path(kind, body["metadata"].get("namespace", "")), body)
+    async def create(self, kind: ResourceKind, body: Mapping[str, Any], *, strict: bool = False) -> Json:
+        """Create `body` in the namespace of its metadata; return the object as stored. 409 if the name exists.
+
+        `strict`: 400 if the body has fields that the server does not have, which it otherwise drops.
+        """
+        path = object_path(kind, body["metadata"].get("namespace", ""))
+        return await self._object("POST", f"{path}?fieldValidation=Strict" if strict else path, body)
 
     async def update(self, kind: ResourceKind, body: Mapping[str, Any]) -> Json:
         """Replace the object of the name of `body`; return it as stored. 409 if a resourceVersion in it is outdated."""

@@ -231,8 +231,12 @@ class Reflector(Generic[T]):
         Unchanged objects are decoded again, but not emitted.
         """
         self._listing_done.clear()
-        self._scope.reschedule(asyncio.get_running_loop().time())
+        self.interrupt()
         await self._listing_done.wait()
+
+    def interrupt(self) -> None:
+        """End the running list or watch, and list everything again. Call it only during `run`."""
+        self._scope.reschedule(asyncio.get_running_loop().time())
 
     async def _follow(self) -> None:
         """List if there is no version to resume from, then watch; again and again."""

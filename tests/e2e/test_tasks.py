@@ -129,7 +129,7 @@ async def test_tasks_succeed_and_fail_without_leaving_objects(stage: Stage) -> N
         assert not backend.allocated_resources()
     assert await stage.left() == []
     calls = {method: stage.calls[method] for method in ("POST", "PATCH", "DELETE")}
-    assert calls == {"POST": 13, "PATCH": 13, "DELETE": 13}, "three calls a task"
+    assert calls == {"POST": 14, "PATCH": 13, "DELETE": 13}, "three calls a task, and a Lease"
 
 
 async def test_failing_task_is_retried_by_its_policy(stage: Stage) -> None:

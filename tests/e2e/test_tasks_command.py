@@ -159,6 +159,36 @@ async def test_second_run_is_rejected_with_one_line(tasks: Commands, tmp_path: P
         assert len(err.splitlines()) == 1
 
 
+def lose_state(folder: Path) -> None:
+    for file in folder.glob("tasks.db*"):
+        file.unlink()
+
+
+async def test_orphans_of_a_lost_state_are_adopted_or_released(tasks: Commands, tmp_path: Path) -> None:
+    seconds = {"pyscheduler.io/run-seconds": "30"}  # so that none ends while the commands run
+    (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": seconds} for i in range(3))))
+    await tasks("submit", "--file", "many.jsonl")
+    async with tasks.working() as running:
+        await tasks.until("t-2", "Running")
+        assert (await tasks("orphans", "list", *tasks.flags[:2]))[1] == f"0 orphans in namespace {tasks.namespace}\n"
+        elsewhere = await tasks("orphans", "release", "--all", *tasks.flags[:4], "--state", "nowhere.db")
+        assert (elsewhere[0], "with another state than nowhere.db" in elsewhere[2]) == (1, True)
+        running.terminate()
+        await running.wait()
+    wrong = await tasks("orphans", "release", "--all", *tasks.flags[:2], "-n", "default")
+    assert (wrong[0], "is the state of another backend" in wrong[2]) == (1, True)
+    lose_state(tmp_path)
+    code, out, err = await tasks("orphans", "list", *tasks.flags[:4])
+    assert (code, out.splitlines()[-1]) == (0, f"3 orphans in namespace {tasks.namespace}"), err
+    names = sorted(line.split()[0] for line in out.splitlines()[:-1])
+    assert (await tasks("orphans", "adopt", names[0], *tasks.flags[:4]))[1].startswith("1 to be adopted; not running")
+    assert (await tasks("orphans", "release", *names[1:], "--delete", *tasks.flags[:4]))[
+        1
+    ] == "2 released and deleted\n"
+    code, out, err = await tasks("run", *tasks.flags, "--once")
+    assert (code, out) == (0, "t-0 Succeeded\n"), err
+
+
 async def test_killed_run_continues_from_its_state(tasks: Commands, tmp_path: Path) -> None:
     seconds = {"pyscheduler.io/run-seconds": "10"}  # so that none ends before it is killed
     (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": seconds} for i in range(5))))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pyscheduler.backend import PodState
-from pyscheduler.backend.template import ATTEMPT, FINALIZER, TASK_ID
+from pyscheduler.backend.template import ATTEMPT, BACKEND, FINALIZER, SUBMISSION, TASK_ID
 
 Json = dict[str, Any]
 
@@ -21,7 +21,8 @@ def manifest(pod: PodState) -> Json:
         "name": pod.name,
         "uid": pod.uid,
         "resourceVersion": str(pod.version),
-        "annotations": {TASK_ID: pod.task, ATTEMPT: str(pod.attempt)},
+        "labels": {BACKEND: "tasks"} if pod.labelled else {},
+        "annotations": {TASK_ID: pod.task, ATTEMPT: str(pod.attempt), SUBMISSION: pod.submission},
         "finalizers": [FINALIZER] if pod.has_finalizer else [],
         "creationTimestamp": _time(pod.created_at),
     }

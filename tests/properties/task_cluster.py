@@ -17,8 +17,9 @@ import msgspec
 from pyscheduler.api import ApiError
 from pyscheduler.backend import PodsSnapshot, PodState
 from pyscheduler.backend.task import Json
-from pyscheduler.backend.template import ATTEMPT, FINALIZER, TASK_ID
+from pyscheduler.backend.template import ATTEMPT, FINALIZER, SUBMISSION, TASK_ID
 from tests.properties.pod_stream import bookmark, gone, pod_event, pod_list
+from tests.tasks.fake_objects import FakeObjects
 
 EPOCH = 1_800_000_000.0
 GRACE = 30
@@ -37,6 +38,7 @@ class Fate(enum.StrEnum):
     DELETE_PENDING = "delete while pending"
     STRIP = "vanish"
     LOSE = "lose its node"
+    UNLABEL = "lose its label, then succeed"
     REFUSED_BY_NODE = "refused by its node"
     IMAGE = "no image"
     UNSCHEDULABLE = "unschedulable"
@@ -54,6 +56,8 @@ class Cluster:
         """Number of creates still to be rejected because of a quota, by task."""
         self.pod_quota: int | None = None
         """Most pods that have not ended."""
+        self.objects = FakeObjects()
+        """Leases."""
         self.lives: set[asyncio.Task[None]] = set()
         self._history: list[tuple[str, PodState]] = []
         self._changed = asyncio.Event()
@@ -84,6 +88,7 @@ class Cluster:
             version=0,
             task=task,
             attempt=attempt,
+            submission=meta["annotations"].get(SUBMISSION, ""),
             has_finalizer=has_finalizer,
             created_at=self.now(),
         )
@@ -103,6 +108,15 @@ class Cluster:
     def release(self, name: str, uid: str) -> None:
         self.put(msgspec.structs.replace(self.find(name, uid), has_finalizer=False))
 
+    def label(self, name: str, uid: str, *, labelled: bool) -> None:
+        """Add or remove the backend's label. A pod without it disappears from lists, and from watches as if deleted."""
+        pod = msgspec.structs.replace(self.find(name, uid), labelled=labelled)
+        self.put(pod)
+        if not labelled:  # watches deliver the state before the change, at its resourceVersion
+            before = msgspec.structs.replace(pod, labelled=True, version=self.version)
+            self._history.append(("DELETED", before))
+            self._changed.set()
+
     def delete(self, name: str, uid: str = "", grace: int | None = None) -> None:
         pod = self.find(name, uid)
         seconds = 0 if pod.terminal or not pod.node else GRACE if grace is None else grace
@@ -114,11 +128,12 @@ class Cluster:
             self._begin(self._stop(name, pod.uid))
 
     def all(self) -> PodsSnapshot:
-        return PodsSnapshot(pods=dict(self.pods), complete=True, resource_version=self.version)
+        pods = {name: pod for name, pod in self.pods.items() if pod.labelled}
+        return PodsSnapshot(pods=pods, complete=True, resource_version=self.version)
 
     def listed(self) -> bytes:
         """Return the list of all pods."""
-        return pod_list(self.pods.values(), self.version)
+        return pod_list(self.all().pods.values(), self.version)
 
     def check_version(self, version: int) -> None:
         """Raise ApiError 410 if the changes after this version are no longer in the history."""
@@ -162,7 +177,8 @@ class Cluster:
             self.pods.pop(pod.name, None)
         else:
             self.pods[pod.name] = pod
-        self._history.append(("DELETED" if gone else "MODIFIED", pod))
+        if pod.labelled:
+            self._history.append(("DELETED" if gone else "MODIFIED", pod))
         self._changed.set()
         self.check()
 
@@ -206,12 +222,15 @@ class Cluster:
             self._change(name, uid, waiting="ErrImagePull", started_at=self.now())
         elif self._change(name, uid, phase="Running", started_at=self.now()):
             await self._pause(20.0)
+            if fate is Fate.UNLABEL and self._change(name, uid):
+                self.label(name, uid, labelled=False)
+                await self._pause(20.0)
             self._end_pod(name, uid, fate)
 
     def _end_pod(self, name: str, uid: str, fate: Fate) -> None:
         """End a running pod according to its fate, unless something else has ended it."""
         at = {"finished_at": self.now()}
-        if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO):
+        if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO, Fate.UNLABEL):
             done = self._change(name, uid, phase="Succeeded", exit_code=0, exit_reason="Completed", **at)
             if done and fate is Fate.SUCCEED_AND_GO:
                 self.delete(name, uid)

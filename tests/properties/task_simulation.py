@@ -33,11 +33,12 @@ from pyscheduler.backend import (
     TaskSpec,
     UnknownTask,
 )
-from pyscheduler.backend.state import SavedState, StateProblem
+from pyscheduler.backend.state import SavedState, StateIdentity, StateProblem
 from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.task import Json
 from pyscheduler.kube.deadlines import Deadlines
-from tests.properties.pod_stream import chunks
+from pyscheduler.kube.paths import PODS
+from tests.properties.pod_stream import chunks, manifest
 from tests.properties.task_cluster import Cluster, Fate
 
 SETTINGS = BackendSettings(concurrency=4, poll_seconds=40.0, image_seconds=30.0, lost_seconds=20.0, place_seconds=3.0)
@@ -114,6 +115,11 @@ class ClusterConnection:
         self._cluster.release(name, uid)
         await self._receive()
 
+    async def label_pod(self, name: str, uid: str, labels: dict[str, str]) -> None:
+        await self._send("patch")
+        self._cluster.label(name, uid, labelled=bool(labels))
+        await self._receive()
+
     async def delete_pod(self, name: str, uid: str, grace: int | None = None) -> None:
         await self._send("delete")
         self._cluster.delete(name, uid, grace)
@@ -152,8 +158,20 @@ class ClusterConnection:
             await self._receive(longest)
             yield chunk
 
+    async def namespace_uid(self, name: str) -> str:
+        return f"uid-{name}"
+
+    async def get_object(self, kind: ResourceKind, name: str) -> Json:
+        if kind == PODS:
+            body = manifest(self._cluster.find(name))
+            return {**body, "spec": {**body["spec"], "containers": [{"name": "task", "image": "x"}]}}
+        return await self._cluster.objects.client().get_object(kind, name)
+
+    async def replace_object(self, kind: ResourceKind, body: Json) -> Json:
+        return await self._cluster.objects.client().replace_object(kind, body)
+
     async def create_object(self, kind: ResourceKind, body: Json) -> Json:
-        raise NotImplementedError
+        return await self._cluster.objects.client().create_object(kind, body)
 
     async def delete_object(self, kind: ResourceKind, name: str) -> None:
         raise NotImplementedError
@@ -200,7 +218,14 @@ class StateHandle:
         self._durable_state, self._crash_switch = durable_state, crash_switch
 
     async def open(self) -> SavedState:
-        return SavedState(dict(self._durable_state.stored.records), self._durable_state.stored.resource_version)
+        stored = self._durable_state.stored
+        return SavedState(dict(stored.records), stored.resource_version, stored.identity)
+
+    async def bind(self, identity: StateIdentity) -> None:
+        self._durable_state.stored.identity = identity
+
+    async def check(self) -> None:
+        return None
 
     async def commit(
         self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
@@ -303,7 +328,9 @@ class TaskSimulation:
                 asyncio.create_task(self._change_task(backend, i, task)) for i, task in enumerate(self.story.tasks)
             ]
             try:
-                await backend.submit_all(spec for name, spec in self.specs.items() if name not in backend.tasks())
+                while len(backend.tasks()) < len(self.specs):
+                    with suppress(StateProblem):  # the disk was full for seconds
+                        await backend.submit_all(s for name, s in self.specs.items() if name not in backend.tasks())
                 await asyncio.gather(*changes)
             finally:
                 for change in changes:
@@ -315,7 +342,7 @@ class TaskSimulation:
             await asyncio.sleep(max(0.0, after - loop.time()))
             while name not in backend.tasks():  # noqa: ASYNC110  # virtual
                 await asyncio.sleep(0.5)
-            with suppress(UnknownTask, TaskFinal, InsufficientResources):
+            with suppress(UnknownTask, TaskFinal, InsufficientResources, StateProblem):
                 if kind == "kill":
                     await backend.kill(name)
                 else:
@@ -399,7 +426,7 @@ def expected(fates: Sequence[Fate], retries: int, *, updates: bool) -> list[tupl
     while len(ends) <= updates:
         fate = fates[min(attempt, len(fates)) - 1]
         failures += fate in RETRIED
-        if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO):
+        if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO, Fate.UNLABEL):
             ends.append((TaskPhase.SUCCEEDED, attempt))
         elif fate not in RETRIED or failures > retries:
             ends.append((TaskPhase.FAILED, attempt))

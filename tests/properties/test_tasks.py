@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyscheduler.api import ApiError
-from pyscheduler.backend import TaskTable, lifecycle, process, task_table
+from pyscheduler.backend import TaskTable, UnknownTask, lifecycle, process, task_table
 from pyscheduler.backend.decide import Observation, observe
 from pyscheduler.backend.delivery import UpdateDelivery
 from pyscheduler.backend.executor import ApiCallExecutor
@@ -174,6 +174,6 @@ def test_planted_bug_is_found(planted: str, monkeypatch: pytest.MonkeyPatch) -> 
 def _fails(story: TaskScenario) -> bool:
     try:
         run(play(story))
-    except (AssertionError, ExceptionGroup):
+    except (AssertionError, ExceptionGroup, UnknownTask):
         return True
     return False

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.backend.state import SavedState, StateInUse, StateStore
+from pyscheduler.backend.state import SavedState, StateIdentity, StateInUse, StateStore
 from pyscheduler.backend.task import TaskPhase
 from tests.tasks.records import full_record, record
 
@@ -35,6 +35,15 @@ class StateContract:
         await store.commit(list(records.values()), resource_version="17")
         await store.close()
         assert await reopened(open_store) == SavedState(records, "17")
+
+    async def test_identity_is_stored_and_survives_later_commits(self, open_store: OpenStore) -> None:
+        store, identity = open_store(), StateIdentity(namespace="jobs", backend="tasks", cluster_uid="u", state="s")
+        await store.open()
+        await store.bind(identity)
+        await store.commit([record("a")], resource_version="7")
+        await store.check()
+        await store.close()
+        assert await reopened(open_store) == SavedState({"a": record("a")}, "7", identity)
 
     @pytest.mark.parametrize("id", ["a/b", "naïve ☃", "x" * 253, "A", "a.b-c_d", "'; DROP TABLE task; --", "%s{}"])
     async def test_any_printable_id_is_stored(self, open_store: OpenStore, id: str) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from pyscheduler.backend.state.identity import StateIdentity
 from pyscheduler.backend.task import TaskRecord
 
 
@@ -28,6 +29,8 @@ class SavedState(msgspec.Struct, frozen=True):
     records: dict[str, TaskRecord] = {}
     resource_version: str | None = None
     """resourceVersion up to which all pod events are included in the records; None if none was saved."""
+    identity: StateIdentity | None = None
+    """Backend that the state belongs to; None before its first use."""
 
 
 class StateStore(Protocol):
@@ -35,6 +38,14 @@ class StateStore(Protocol):
 
     async def open(self) -> SavedState:
         """Lock the state for this process and read it. StateInUse if another process has it, StateProblem."""
+        ...
+
+    async def bind(self, identity: StateIdentity) -> None:
+        """Write the identity of the backend that the state belongs to. StateProblem."""
+        ...
+
+    async def check(self) -> None:
+        """Raise StateLost if this process can no longer write the state: it was removed, replaced or taken."""
         ...
 
     async def commit(
@@ -53,4 +64,4 @@ class StateStore(Protocol):
         ...
 
 
-__all__ = ["SavedState", "StateInUse", "StateLost", "StateProblem", "StateStore"]
+__all__ = ["SavedState", "StateIdentity", "StateInUse", "StateLost", "StateProblem", "StateStore"]

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pyscheduler.api import ApiError
-from pyscheduler.backend.state import SavedState, StateLost, StateProblem
+from pyscheduler.backend.state import SavedState, StateIdentity, StateLost, StateProblem
 from pyscheduler.backend.state.lease import TERMS, StateLease
 from pyscheduler.backend.state.objects import CONFIG_MAPS, CONFLICT, ObjectsApi, get_or_none, is_ambiguous
 from pyscheduler.backend.state.shards import LIMITS, ShardLimits, Shards
@@ -46,7 +46,7 @@ class WriteLimits(NamedTuple):
 WRITE_LIMITS: Final = WriteLimits()
 _OWNER: Final = "pyscheduler.io/owner"
 _LABELS: Final = {"app.kubernetes.io/managed-by": "pyscheduler", "app.kubernetes.io/component": "task-state"}
-_SHARDS, _RESOURCE_VERSION, _FORM = "shards", "place", "form"
+_SHARDS, _RESOURCE_VERSION, _FORM, _IDENTITY = "shards", "place", "form", "identity"
 _FORM_NOW: Final = "1"
 _PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _CLOSING: Final = 10.0
@@ -83,6 +83,7 @@ class ClusterTaskState:
         """Shards that the server has, or may have, in an older form."""
         self._counted = 0
         """Number of shards recorded on the server."""
+        self._identity: StateIdentity | None = None
         self._resource_version = self._resource_version_written = ""
         self._resource_version_written_at = 0.0
 
@@ -100,7 +101,20 @@ class ClusterTaskState:
             await self._owner.release()
             raise
         self._open = True
-        return SavedState({record.id: record for record in records}, self._resource_version or None)
+        by_id = {record.id: record for record in records}
+        return SavedState(by_id, self._resource_version or None, self._identity)
+
+    def __str__(self) -> str:
+        return f"ConfigMap {self._name}"
+
+    async def bind(self, identity: StateIdentity) -> None:
+        async with self._lock:
+            self._check()
+            self._identity = identity
+            await self._write_head(self._resource_version_written)
+
+    async def check(self) -> None:
+        self._check()
 
     async def commit(
         self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
@@ -171,7 +185,10 @@ class ClusterTaskState:
 
     async def _write_head(self, resource_version: str) -> None:
         count = len(self._shards.texts)
-        await self._write(self._name, {_FORM: _FORM_NOW, _SHARDS: str(count), _RESOURCE_VERSION: resource_version})
+        head = {_FORM: _FORM_NOW, _SHARDS: str(count), _RESOURCE_VERSION: resource_version}
+        if self._identity is not None:
+            head[_IDENTITY] = _encoder.encode(self._identity).decode()
+        await self._write(self._name, head)
         self._counted, self._resource_version_written, self._resource_version_written_at = (
             count,
             resource_version,
@@ -186,6 +203,7 @@ class ClusterTaskState:
                 f"ConfigMap {self._name} was written by another release of pyscheduler: use that, or another name"
             )
         self._counted = _count(self._name, head)
+        self._identity = _identity(self._name, head.get(_IDENTITY, ""))
         self._resource_version = self._resource_version_written = head.get(_RESOURCE_VERSION, "")
         self._resource_version_written_at = _now()
         texts: dict[int, dict[str, str]] = {}
@@ -309,6 +327,13 @@ def _count(name: str, head: Json) -> int:
         return int(head[_SHARDS])
     except (KeyError, ValueError):
         raise StateProblem(f"ConfigMap {name}: {_SHARDS} is not a number: {head.get(_SHARDS)!r}") from None
+
+
+def _identity(name: str, text: str) -> StateIdentity | None:
+    try:
+        return msgspec.json.decode(text, type=StateIdentity) if text else None
+    except msgspec.DecodeError as problem:
+        raise StateProblem(f"ConfigMap {name}: its identity cannot be read: {problem}") from None
 
 
 def _record(name: str, key: str, text: str) -> TaskRecord:

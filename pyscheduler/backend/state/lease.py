@@ -30,17 +30,24 @@ TERMS: Final = LeaseTimings(lease_duration=30.0, renew_deadline=20.0, retry_peri
 class StateLease:
     """Claim of one process to the Lease `name`."""
 
-    def __init__(self, objects: ObjectsApi, name: str, wall: Callable[[], float], terms: LeaseTimings = TERMS) -> None:
-        """`wall` returns seconds since the epoch, for the Lease's timestamps."""
-        self.identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+    def __init__(
+        self,
+        objects: ObjectsApi,
+        name: str,
+        wall: Callable[[], float],
+        terms: LeaseTimings = TERMS,
+        identity: str = "",
+    ) -> None:
+        """`wall` returns seconds since the epoch, for the Lease's timestamps; `identity` "": that of this process."""
+        self.identity = identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
         self._objects, self._name, self._wall = objects, name, wall
         self._candidate = LeaderElector(self.identity, terms)
         self._object: dict[str, Any] | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._lost_to = ""
 
-    async def acquire(self) -> None:
-        """Acquire the Lease and keep renewing it. StateInUse if another process renews it; StateProblem.
+    async def acquire(self, *, renew: bool = True) -> None:
+        """Acquire the Lease and, with `renew`, keep renewing it. StateInUse if another process renews it; StateProblem.
 
         A Lease that was not released is observed until it expires, which shows that its owner is dead.
         """
@@ -55,7 +62,28 @@ class StateLease:
                 raise StateInUse(
                     f"the Lease {self._name} is held by {self._candidate.holder}: only one process can use a state"
                 )
-        self._renewing = asyncio.create_task(self._renew())
+        if renew:
+            self._renewing = asyncio.create_task(self._renew())
+
+    @property
+    def is_held(self) -> bool:
+        """True while no other process can have acquired the Lease."""
+        return self._candidate.is_leader(_now())
+
+    async def keep(self) -> None:
+        """Renew the Lease until cancelled, also after it has expired during an outage. StateLost if another has it."""
+        while True:
+            await asyncio.sleep(self._candidate.terms.retry_period)
+            try:
+                if await self._claim():
+                    continue
+                await self._read()
+            except (ApiError, StateProblem):
+                continue
+            if self._candidate.holder not in ("", self.identity):
+                self._lost_to = self._candidate.holder
+                self._candidate.resign()
+                self.check()
 
     def check(self) -> None:
         """Raise StateLost if another process has the Lease; StateProblem until it is renewed if it has expired.

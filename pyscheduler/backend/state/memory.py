@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyscheduler.backend.state import SavedState, StateInUse
+from pyscheduler.backend.state import SavedState, StateIdentity, StateInUse
 from pyscheduler.backend.task import TaskRecord
 
 
@@ -14,6 +14,7 @@ class MemoryState:
     def __init__(self) -> None:
         self.records: dict[str, TaskRecord] = {}
         self.resource_version: str | None = None
+        self.identity: StateIdentity | None = None
         self.commits = 0
         self._is_open = False
 
@@ -21,7 +22,13 @@ class MemoryState:
         if self._is_open:
             raise StateInUse("this MemoryState is already open; close it first")
         self._is_open = True
-        return SavedState(dict(self.records), self.resource_version)
+        return SavedState(dict(self.records), self.resource_version, self.identity)
+
+    async def bind(self, identity: StateIdentity) -> None:
+        self.identity = identity
+
+    async def check(self) -> None:
+        return None
 
     async def commit(
         self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()

@@ -6,17 +6,27 @@ queued while no process runs the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
 import msgspec
 
-from pyscheduler.backend.state import SavedState, StateProblem
-from pyscheduler.backend.state.sqlite import holder, read
-from pyscheduler.backend.state.sqlite_file import open_state_file, sqlite_errors, transaction
-from pyscheduler.backend.task import TaskSpec
+from pyscheduler.backend.state import SavedState, StateIdentity, StateProblem
+from pyscheduler.backend.state.sqlite_errors import damaged, sqlite_errors, transaction
+from pyscheduler.backend.state.sqlite_file import open_state_file
+from pyscheduler.backend.state.sqlite_lock import holder
+from pyscheduler.backend.state.sqlite_records import (
+    checksum,
+    get_meta,
+    read_by_id,
+    read_identity,
+    read_records,
+    read_state,
+    set_meta,
+)
+from pyscheduler.backend.task import TaskRecord, TaskSpec
 
 
 class Submit(msgspec.Struct, frozen=True, tag="submit"):
@@ -37,7 +47,14 @@ class Forget(msgspec.Struct, frozen=True, tag="forget"):
     id: str
 
 
-Request: TypeAlias = Submit | Kill | Forget
+class Adopt(msgspec.Struct, frozen=True, tag="adopt"):
+    """Make the task `id` of an orphan."""
+
+    id: str
+    pod: str
+
+
+Request: TypeAlias = Submit | Kill | Forget | Adopt
 
 
 class QueuedRequest(NamedTuple):
@@ -48,7 +65,6 @@ class QueuedRequest(NamedTuple):
     rejection: str
 
 
-_UPSERT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
 
@@ -73,9 +89,10 @@ class RequestQueue:
 
     def put(self, requests: Iterable[Request]) -> None:
         """Queue all requests or none."""
-        bodies = [(_encoder.encode(request),) for request in requests]
+        rows = [(_encoder.encode(request), task_of(request)) for request in requests]
+        values = [(body, task, checksum(task, body)) for body, task in rows]
         with sqlite_errors(self.path), transaction(self._db):
-            self._db.executemany("INSERT INTO request (body) VALUES (?)", bodies)
+            self._db.executemany("INSERT INTO request (body, task, checksum) VALUES (?, ?, ?)", values)
 
     def changed(self) -> bool:
         """Return True if another connection has written to the file since the last call; True at the first call."""
@@ -104,13 +121,31 @@ class RequestQueue:
 
     def withdraw(self, ids: Iterable[str]) -> None:
         """Remove the rejected requests of these tasks."""
-        tasks = set(ids)
-        rejected = [(queued.number, queued.request) for queued in self.rejected()]
-        self.done([number for number, r in rejected if (r.spec.id if isinstance(r, Submit) else r.id) in tasks])
+        with sqlite_errors(self.path), transaction(self._db):
+            self._db.executemany("DELETE FROM request WHERE refused IS NOT NULL AND task = ?", [(id,) for id in ids])
 
     def read_state(self) -> SavedState:
         """Read the current records."""
-        return read(self._db, self.path)
+        return read_state(self._db, self.path)
+
+    def identity(self) -> StateIdentity | None:
+        """Return the identity of the backend that the file belongs to, None before its first use."""
+        return read_identity(self._db, self.path)
+
+    def records(self, ids: Iterable[str] | None = None, phases: Sequence[str] = ()) -> Iterator[TaskRecord]:
+        """Yield the records of these tasks, as far as they exist, and decode no others.
+
+        Without `ids`: of all tasks in one of the phases (all phases if empty), in the order of their submission.
+        """
+        if ids is not None:
+            return read_by_id(self._db, self.path, ids)
+        condition = f"phase IN ({', '.join('?' * len(phases))})" if phases else "1"
+        return read_records(self._db, self.path, f"{condition} ORDER BY rowid", phases)
+
+    def requests_of(self, ids: Iterable[str]) -> list[QueuedRequest]:
+        """Return the pending and rejected requests of these tasks, in order."""
+        found = [queued for id in ids for queued in self._requests("task = ? ORDER BY number", (id,))]
+        return sorted(found, key=lambda queued: queued.number)
 
     def holder(self) -> str:
         """Return the process that runs the file, "" if none does."""
@@ -120,21 +155,29 @@ class RequestQueue:
     def set_meta(self, name: str, value: str) -> None:
         """Store a value for other processes, such as the current offer."""
         with sqlite_errors(self.path), transaction(self._db):
-            self._db.execute(_UPSERT_META, (name, value))
+            set_meta(self._db, name, value)
 
     def get_meta(self, name: str) -> str:
         """Return the value stored under a name, "" if there is none."""
-        with sqlite_errors(self.path):
-            row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return str(row[0]) if row else ""
+        return get_meta(self._db, self.path, name) or ""
 
-    def _requests(self, condition: str, values: tuple[int, ...]) -> list[QueuedRequest]:
-        query = f"SELECT number, body, coalesce(refused, '') FROM request WHERE {condition}"
+    def _requests(self, condition: str, values: tuple[int | str, ...]) -> list[QueuedRequest]:
+        query = f"SELECT number, body, coalesce(refused, ''), task, checksum FROM request WHERE {condition}"
         with sqlite_errors(self.path), closing(self._db.execute(query, values)) as rows:
-            return [QueuedRequest(number, _request(self.path, number, body), why) for number, body, why in rows]
+            return [
+                QueuedRequest(number, _request(self.path, number, body, is_intact=checksum(task, body) == stored), why)
+                for number, body, why, task, stored in rows
+            ]
 
 
-def _request(path: Path, number: int, body: bytes) -> Request:
+def task_of(request: Request) -> str:
+    """Return the id of the task of a request."""
+    return request.spec.id if isinstance(request, Submit) else request.id
+
+
+def _request(path: Path, number: int, body: bytes, *, is_intact: bool) -> Request:
+    if not is_intact:
+        raise damaged(path, f"request {number} has another checksum")
     try:
         return _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:

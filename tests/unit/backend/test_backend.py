@@ -32,6 +32,7 @@ from pyscheduler.backend import (
 from pyscheduler.backend.state import StateLost, StateProblem
 from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.task import Json
+from pyscheduler.kube.paths import LEASES
 from tests.properties.task_cluster import Cluster, Fate
 from tests.properties.task_simulation import SETTINGS, ClusterConnection, CrashSwitch
 from tests.properties.virtual_loop import run
@@ -45,6 +46,8 @@ class ObjectsConnection(ClusterConnection):
         self.objects: dict[str, dict[str, Json]] = {}
 
     async def create_object(self, kind: ResourceKind, body: Json) -> Json:
+        if kind == LEASES:
+            return await super().create_object(kind, body)
         self.objects.setdefault(kind.plural, {})[body["metadata"]["name"]] = body
         return body
 
@@ -192,13 +195,13 @@ async def test_task_rejected_by_a_quota_is_retried_once_a_pod_is_deleted() -> No
     async with fixture.backend() as backend:
         for name, priority in (("first", 0), ("low", 1), ("high", 2)):
             await backend.submit(task(name, priority=priority))
-        for name in ("first", "high", "low"):
             await asyncio.sleep(2.0)
-            waiting = {record.reason for record in backend.tasks().values() if not record.pod_uid}
-            assert waiting <= {"QuotaExceeded"}, "waiting for room is no failure"
+        for name in ("first", "high", "low"):
+            await asyncio.sleep(4.0)
             assert backend.task(name).pod_uid, f"{name} has the room now, not only after a backoff"
             while not backend.task(name).settled:  # noqa: ASYNC110  # virtual
                 await asyncio.sleep(0.1)
+        assert {record.phase for record in backend.tasks().values()} == {TaskPhase.SUCCEEDED}, "waiting is no failure"
 
 
 @on_virtual_time
@@ -301,7 +304,7 @@ async def test_calls_raise_backend_stopped_when_the_state_is_lost() -> None:
 
 
 @on_virtual_time
-async def test_commit_is_retried_while_the_disk_is_full() -> None:
+async def test_full_disk_is_an_error_within_seconds_and_nothing_is_done_meanwhile() -> None:
     class FullDiskState(MemoryState):
         async def commit(
             self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
@@ -314,9 +317,41 @@ async def test_commit_is_retried_while_the_disk_is_full() -> None:
     fixture = BackendFixture()
     fixture.state = FullDiskState()
     async with fixture.backend() as backend:
-        await backend.submit(task("a"))
-        assert Cluster.now() >= full_until
+        for call in (backend.submit(task("a")), backend.kill("a")):
+            with pytest.raises(StateProblem, match="the disk is full"):
+                await call
+        assert Cluster.now() < full_until - 8.0, "the owner gets the error within seconds"
+        while Cluster.now() < full_until:
+            await asyncio.sleep(1.0)
+            assert fixture.connection.calls["create"] == 0, "nothing is done that is not stored"
+        await asyncio.sleep(60.0)
+        assert backend.task("a").phase is TaskPhase.KILLED, "the calls are stored as soon as that is possible"
+        await backend.submit(task("b"))
         await backend.wait_until_settled()
+
+
+@on_virtual_time
+async def test_record_of_a_finished_task_is_forgotten_after_its_time_to_live() -> None:
+    fixture = BackendFixture()
+    settings = msgspec.structs.replace(SETTINGS, ttl_seconds_after_finished=100.0)
+    delivered: list[str] = []
+
+    async def receive(record: TaskRecord) -> None:
+        if record.id == "undelivered":
+            raise ConnectionError("the owner is away")
+        delivered.append(record.phase)
+
+    async with fixture.backend(settings=settings, on_update=receive) as backend:
+        await backend.submit(task("a"))
+        await backend.wait_until_settled()
+        await asyncio.sleep(50.0)
+        assert backend.task("a").acknowledged
+        await asyncio.sleep(150.0)
+        assert (backend.tasks(), fixture.state.records, delivered[-1]) == ({}, {}, "Succeeded")
+        await backend.submit(task("undelivered"))
+        await backend.wait_until_settled()
+        await asyncio.sleep(300.0)
+        assert set(backend.tasks()) == {"undelivered"}, "a result that was not received is kept"
 
 
 @on_virtual_time

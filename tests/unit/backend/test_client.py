@@ -55,6 +55,7 @@ async def test_create_release_and_delete_send_the_expected_requests(api: FakeApi
     await client.delete_pod("p", "u", 0)
     create, release, delete = api.calls
     assert (create.method, create.path, create.json["metadata"]) == ("POST", PODS, {"name": "p", "namespace": "jobs"})
+    assert create.query["fieldValidation"] == "Strict", "a misspelt field of a template is rejected, not dropped"
     assert (release.method, release.path) == ("PATCH", POD)
     assert release.content_type == "application/strategic-merge-patch+json"
     assert release.json == {"metadata": {"uid": "u", "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
@@ -83,6 +84,13 @@ async def test_object_is_replaced_in_the_namespace(api: FakeApi, client: Kuberne
     assert (await client.replace_object(CONFIG_MAPS, body))["data"] == {"a": "b"}
     (call,) = api.of("PUT", path)
     assert call.json["metadata"] == {"name": "state", "namespace": "jobs", "resourceVersion": "4"}
+
+
+async def test_label_is_set_on_the_pod_with_the_uid(api: FakeApi, client: KubernetesClient) -> None:
+    api.script(POD, ok(pod("p", 8)))
+    await client.label_pod("p", "u", {"a": "b"})
+    (call,) = api.of("PATCH", POD)
+    assert call.json == {"metadata": {"uid": "u", "labels": {"a": "b"}}}
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,8 @@ KILLED_EARLY = record(phase=TaskPhase.SUBMITTED, pod_uid="", killing=True)
             KILLED, Observation(pod=pod(phase="Failed", exit_code=143)), TaskPhase.KILLED, id="pod has stopped"
         ),
         pytest.param(KILLED, Observation(pod=pod(phase="Succeeded")), TaskPhase.SUCCEEDED, id="pod succeeded first"),
-        pytest.param(KILLED, Observation(), TaskPhase.KILLED, id="pod is gone"),
+        pytest.param(KILLED, Observation(absence_confirmed=True), TaskPhase.KILLED, id="pod is gone"),
+        pytest.param(KILLED, Observation(), TaskPhase.RUNNING, id="pod may have lost its label"),
         pytest.param(KILLED_EARLY, Observation(), TaskPhase.KILLED, id="no pod yet"),
         pytest.param(KILLED_EARLY, Observation(busy=True), TaskPhase.SUBMITTED, id="create in flight"),
         pytest.param(KILLED_EARLY, Observation(create_unconfirmed=True), TaskPhase.SUBMITTED, id="create unconfirmed"),
@@ -295,7 +296,9 @@ FINAL = record(phase=TaskPhase.SUCCEEDED)
             id="release the ended pod of an earlier attempt first",
         ),
         pytest.param(NEW, Observation(rejection=QUOTA_REJECTION), CreatePod(), id="retry a create rejected by quota"),
-        pytest.param(record(), Observation(), None, id="pod is gone, not recorded yet"),
+        pytest.param(record(), Observation(), Get(), id="read a pod that is missing in lists"),
+        pytest.param(record(), Observation(absence_confirmed=True), None, id="pod is gone, not recorded yet"),
+        pytest.param(NEW, Observation(deleted=pod()), Get(), id="read a pod that disappeared without a deletion"),
         pytest.param(
             msgspec.structs.replace(NEW, attempt_at=NOW + 5), Observation(), None, id="not before the backoff is over"
         ),

@@ -22,8 +22,9 @@ from pyscheduler.kube.deadlines import Deadlines
 from tests.properties.pod_stream import bookmark, gone, pod_event, pod_list
 from tests.properties.virtual_loop import run
 
-Script = Sequence[bytes | int]
-"""Chunks of a response; a number is the status of an error that ends it."""
+Script = Sequence[bytes | float]
+"""Chunks of a response; a number is the status of an error that ends it, `SILENCE` a response that never goes on."""
+SILENCE = 0.5
 
 
 class ScriptedClient:
@@ -58,8 +59,10 @@ class ScriptedClient:
         if not scripts:
             await asyncio.get_running_loop().create_future()
         for part in scripts.pop(0):
-            if isinstance(part, int):
-                raise ApiError(part, "Scripted", "scripted failure")
+            if part == SILENCE:
+                await asyncio.get_running_loop().create_future()
+            if isinstance(part, int | float):
+                raise ApiError(int(part), "Scripted", "scripted failure")
             yield part
 
 
@@ -170,6 +173,31 @@ def test_change_that_cannot_be_decoded_is_not_claimed() -> None:
     store = watch(ScriptedClient(watches=[[UNDECODABLE, pod_event("MODIFIED", A9)]]), 5)
     assert store.claims == ["None to None", "6 to 9"]
     assert store.resource_version == 5, "a restart watches from before the change"
+
+
+def test_list_older_than_the_saved_resource_version_restarts_store_and_watch() -> None:
+    """The API server's etcd was restored from a backup: a watch from the saved resourceVersion would stay silent."""
+    store = RecordingStore(900)
+
+    class OlderServer(ScriptedClient):
+        async def list_pods(self, selector: str) -> PodsSnapshot:
+            return PodsSnapshot(pods={"a": A5}, complete=True, resource_version=20)
+
+    client = OlderServer([[pod_list([A5], 20)]], [[SILENCE], [pod_event("ADDED", C41)]])
+
+    async def scenario() -> None:
+        rng = random.Random(1)
+        watching = PodsWatchSnapshotSource(client, "x=y", store, 900, rng)  # type: ignore[arg-type]
+        polling = PodsPollingSnapshotSource(client, "x=y", store, 60.0, rng, Problems(), watching.relist)  # type: ignore[arg-type]
+        running = [asyncio.create_task(watching.run()), asyncio.create_task(polling.run())]
+        await asyncio.sleep(10.0)
+        for task in running:
+            task.cancel()
+
+    run(scenario())
+    assert client.calls == ["watch 900", "list", "watch 20", "watch 41"]
+    assert store.pods == {"a": A5, "c": C41}
+    assert store.resource_version == 41, "the next process resumes in the new history"
 
 
 def test_polling_retries_after_a_failure_and_lists_at_the_interval() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pyscheduler.api.objects import Toleration
-from pyscheduler.backend import Resources, TaskGang, TaskProblem, TaskRecord, TaskSpec
-from pyscheduler.backend.task import Json, check
+from pyscheduler.backend import Resources, RetryPolicy, TaskGang, TaskProblem, TaskRecord, TaskSpec
+from pyscheduler.backend.task import Json, check, decode_spec
 from pyscheduler.backend.template import pod_body, pod_group, pod_name
 
 
@@ -115,6 +116,32 @@ def test_secrets_service_account_and_main_container() -> None:
     assert manifest["metadata"]["annotations"]["pyscheduler.io/task-containers"] == "main"
 
 
+def test_fields_of_a_pod_manifest_that_never_differ_are_accepted() -> None:
+    metadata = {"labels": {"a": "b"}, "creationTimestamp": None}
+    spec = {"containers": [{"name": "c", "image": "x"}]}
+    check(TaskSpec(id="t", pod={"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        pytest.param({"id": "t", "imag": "x"}, r"`imag` - at `\$`", id="spec"),
+        pytest.param({"id": "t", "retry": {"aplication": 1}}, r"`aplication` - at `\$.retry`", id="retry"),
+        pytest.param({"id": "t", "gang": {"name": "g", "sice": 1}}, r"`sice` - at `\$.gang`", id="gang"),
+        pytest.param({"id": "t", "tolerations": [{"kee": "a"}]}, r"`kee` - at `\$.tolerations\[0\]`", id="toleration"),
+    ],
+)
+def test_unknown_field_of_a_task_is_rejected_with_its_place(value: Json, message: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=message):
+        decode_spec(value)
+
+
+def test_record_with_fields_of_a_later_release_is_decoded() -> None:
+    spec = {"id": "t", "image": "x", "colour": "red", "retry": {"application": 2, "jitter": 0.5}}
+    decoded = msgspec.convert({"spec": spec, "mood": "good"}, TaskRecord)
+    assert decoded == TaskRecord(spec=TaskSpec(id="t", image="x", retry=RetryPolicy(application=2)))
+
+
 def test_pod_group_of_a_gang() -> None:
     spec = TaskSpec(id="t", image="x", gang=TaskGang(name="crew", size=3, timeout_seconds=9))
     group = pod_group(spec, "b")
@@ -129,6 +156,12 @@ def test_pod_group_of_a_gang() -> None:
         pytest.param({"id": "t"}, "give either pod or image", id="neither pod nor image"),
         pytest.param({"id": "t", "image": "x", "pod": {}}, "give either pod or image", id="pod and image"),
         pytest.param({"id": "t", "pod": {"spec": {}}, "cpu": "1"}, "require image", id="cpu with a template"),
+        pytest.param({"id": "t", "pod": {"spec": {}}, "limits": {"cpu": "1"}}, "limits require image", id="limits"),
+        pytest.param({"id": "t", "pod": {"spec": {}, "sepc": {}}}, "pod.sepc is not a field", id="template typo"),
+        pytest.param(
+            {"id": "t", "pod": {"metadata": {"name": "x"}}}, "pod.metadata.name is not a field", id="name in a template"
+        ),
+        pytest.param({"id": "t", "pod": {"metadata": []}}, "pod.metadata is not a field", id="metadata is a list"),
         pytest.param({"id": "t", "pod": {"spec": {}}}, "pod.spec: .*containers", id="no containers"),
         pytest.param({"id": "t", "pod": {}}, "pod.spec", id="no spec"),
         pytest.param({"id": "t", "image": "x", "cpu": "a lot"}, "cpu: 'a lot'", id="invalid quantity"),

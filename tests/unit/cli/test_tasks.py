@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
@@ -256,6 +258,26 @@ def test_logs_need_a_pod(tasks: Cli) -> None:
     save_all_phases()
     assert tasks("logs", "no")[2].endswith("task 'no' is Refused: it has no pod\n")
     assert "no `pyscheduler tasks run` has used this state file" in tasks("logs", "failed")[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("show", "done"), ("kill", "done"), ("forget", "done"), ("watch", "done"), ("submit", "done", "--image", "other")],
+)
+def test_command_for_one_task_decodes_no_other_record(tasks: Cli, arguments: tuple[str, ...]) -> None:
+    save_all_phases()
+    with closing(sqlite3.connect("tasks.db")) as db, db:
+        db.execute("UPDATE task SET record = 'unreadable' WHERE id != 'done'")
+    assert "damaged" not in tasks(*arguments)[2]
+    assert "damaged" in tasks("list")[2]
+
+
+def test_forget_ended_decodes_only_tasks_that_have_ended(tasks: Cli) -> None:
+    save_all_phases()
+    with closing(sqlite3.connect("tasks.db")) as db, db:
+        db.execute("UPDATE task SET record = 'unreadable' WHERE id = 'running'")
+    assert tasks("forget", "--ended")[1] == "3 to be forgotten" + IDLE
+    assert tasks("list", "--phase", "Failed")[0] == 0
 
 
 def test_unknown_tasks_are_reported(tasks: Cli) -> None:

@@ -1,0 +1,134 @@
+"""A state belongs to one cluster, namespace and backend name, and one state has the name: nothing runs twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import ApiError
+from pyscheduler.backend import BackendStopped, KubernetesTaskBackend, TaskPhase
+from pyscheduler.backend.identity import lease_name
+from pyscheduler.backend.state import StateIdentity, StateInUse, StateProblem
+from pyscheduler.backend.state.memory import MemoryState
+from pyscheduler.kube.paths import LEASES
+from tests.properties.task_cluster import Cluster
+from tests.properties.task_simulation import SETTINGS
+from tests.unit.backend.test_backend import BackendFixture, ObjectsConnection, on_virtual_time, task
+
+HERE = {"namespace": "default", "backend": "tasks", "cluster_uid": "uid-kube-system", "namespace_uid": "uid-default"}
+
+
+def backend_of(connection: ObjectsConnection, state: MemoryState) -> KubernetesTaskBackend:
+    return KubernetesTaskBackend(connection, state, settings=SETTINGS, clock=Cluster.now)
+
+
+@pytest.mark.parametrize(
+    ("first_use", "message"),
+    [
+        pytest.param({"namespace": "jobs"}, "this one has namespace 'default', not 'jobs'; use another state", id="-n"),
+        pytest.param({"backend": "night"}, "this one has the name 'tasks', not 'night'", id="--name"),
+        pytest.param(
+            {"cluster_uid": "u"}, "another cluster, where namespace kube-system has the uid", id="--kubeconfig"
+        ),
+        pytest.param(
+            {"cluster_uid": "", "namespace_uid": "u"}, "where namespace default has the uid", id="without RBAC"
+        ),
+    ],
+)
+def test_state_of_another_backend_is_rejected_and_nothing_is_called(first_use: dict[str, str], message: str) -> None:
+    @on_virtual_time
+    async def scenario() -> None:
+        fixture = BackendFixture()
+        async with fixture.backend() as backend:
+            await backend.submit(task("a"))
+        fixture.state.identity = StateIdentity(**{**HERE, **first_use})
+        calls = dict(fixture.connection.calls)
+        with pytest.raises(StateProblem, match=message):
+            async with fixture.backend():
+                pass
+        assert dict(fixture.connection.calls) == calls
+        await fixture.state.open()  # it was closed
+
+    scenario()
+
+
+@on_virtual_time
+async def test_uid_that_becomes_readable_is_added_to_the_identity() -> None:
+    fixture = BackendFixture()
+    fixture.state.identity = StateIdentity(**{**HERE, "cluster_uid": ""}, state="state-1")
+    async with fixture.backend():
+        assert fixture.state.identity == StateIdentity(**HERE, state="state-1")
+
+
+@on_virtual_time
+async def test_namespace_that_was_created_again_in_the_same_cluster_is_accepted() -> None:
+    fixture = BackendFixture()
+    fixture.state.identity = StateIdentity(**{**HERE, "namespace_uid": "earlier"})
+    async with fixture.backend() as backend:
+        await backend.submit(task("a"))
+
+
+@on_virtual_time
+async def test_second_state_with_the_same_name_is_rejected() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend():
+        with pytest.raises(StateInUse, match=r"Lease pyscheduler-tasks-tasks is held by state-[0-9a-f]{16}: only one"):
+            async with backend_of(fixture.connection, MemoryState()):
+                pass
+    async with backend_of(fixture.connection, MemoryState()):
+        pass  # the first has released the Lease
+
+
+@on_virtual_time
+async def test_next_process_on_a_state_does_not_wait_for_the_lease_of_a_killed_one() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend():
+        identity = fixture.state.identity
+        assert identity is not None
+        copy, copy.identity = MemoryState(), identity  # as a killed process leaves it
+        began = asyncio.get_running_loop().time()
+        async with backend_of(fixture.connection, copy):
+            assert asyncio.get_running_loop().time() - began < 1.0
+
+
+@on_virtual_time
+async def test_backend_continues_after_an_outage_longer_than_its_lease() -> None:
+    fixture, server = BackendFixture(), {"down": False}
+
+    class Connection(ObjectsConnection):
+        async def replace_object(self, kind: Any, body: Any) -> Any:
+            if server["down"]:
+                await asyncio.sleep(1.0)
+                raise ApiError(0, "Unreachable", "connection refused")
+            return await super().replace_object(kind, body)
+
+    fixture.connection = Connection(fixture.cluster, fixture.connection._crash_switch)
+    async with fixture.backend() as backend:
+        server["down"] = True
+        await asyncio.sleep(100.0)
+        await backend.submit(task("a"))
+        await asyncio.sleep(30.0)
+        assert fixture.connection.calls["create"] == 0, "no call while another backend may have the Lease"
+        server["down"] = False
+        await backend.wait_until_settled()
+        assert backend.task("a").phase is TaskPhase.SUCCEEDED
+
+
+@on_virtual_time
+async def test_backend_stops_when_another_process_has_taken_its_lease() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend() as backend:
+        lease = fixture.cluster.objects.objects[LEASES, lease_name("tasks")]
+        lease["spec"]["holderIdentity"] = "state-other"
+        lease["metadata"]["resourceVersion"] = "9999"
+        await asyncio.sleep(10.0)
+        with pytest.raises(BackendStopped, match="state-other has acquired it"):
+            await backend.submit(task("a"))
+
+
+@pytest.mark.parametrize("name", ["Night_Jobs", "a.b", "-x", "ä"])
+def test_lease_name_is_valid_for_every_label_value(name: str) -> None:
+    assert lease_name(name).isascii()
+    assert lease_name(name).removeprefix("pyscheduler-tasks-").isalnum()
