@@ -10,6 +10,7 @@ async with KubernetesClient("jobs", kubeconfig=path) as client:
 
 from pyscheduler.api import ApiError
 from pyscheduler.backend.backend import KubernetesTaskBackend
+from pyscheduler.backend.blocking import BlockingTaskBackend
 from pyscheduler.backend.client import KubernetesClient, PodsApi
 from pyscheduler.backend.errors import (
     BackendProblem,
@@ -50,6 +51,7 @@ __all__ = [
     "BackendProblem",
     "BackendSettings",
     "BackendStopped",
+    "BlockingTaskBackend",
     "Budget",
     "ConnectionProblem",
     "FailureKind",

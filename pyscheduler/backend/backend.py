@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -46,7 +47,8 @@ IMMEDIATE_FIELDS = (
     "update_policy",
 )
 """Fields of a spec that take effect while the pod exists."""
-_COMMIT_BATCH = 100
+_WINDOW = 1000
+"""Most tasks of one `submit_all` that wait in the queue."""
 
 
 class KubernetesTaskBackend:
@@ -111,24 +113,49 @@ class KubernetesTaskBackend:
         return self.task(spec.id)
 
     async def submit_all(self, specs: Iterable[TaskSpec]) -> list[TaskRecord]:
-        """Submit all, in order, each as soon as the offer has room for it.
+        """Submit all, each as soon as the offer has room for it and no task before it in the queue keeps it waiting.
 
-        InsufficientResources if a task is larger than the whole budget.
+        At the first invalid spec it waits for those before and raises as `submit_when_room` does.
+        """
+        ids: list[str] = []
+        waiting: set[asyncio.Future[None]] = set()
+        try:
+            for spec in specs:
+                waiting.add(self.submit_when_room(spec))
+                ids.append(spec.id)
+                if len(waiting) >= _WINDOW:
+                    _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            for future in waiting:
+                future.cancel()
+            raise
+        finally:
+            await asyncio.gather(*waiting)
+        return [self.task(task) for task in ids]
+
+    def submit_when_room(self, spec: TaskSpec) -> asyncio.Future[None]:
+        """Queue a task until the offer has room for it; return a future that is done once the task is durable.
+
+        Tasks of a higher `priority` go first; smaller ones may pass one that does not fit, for a time. The queue is not
+        durable: submit again after a restart. TaskProblem, TaskExists; InsufficientResources if the task is larger than
+        the whole budget; BackendStopped, also of the future.
         """
         process = self._process()
-        ids: list[str] = []
-        for count, spec in enumerate(specs, 1):
-            while spec.id not in process.table.records and self._process().quota.offer().missing(spec.requests()):
-                lacks = process.quota.missing_from_limit(spec.requests())
-                if lacks:
-                    raise InsufficientResources(f"task {spec.id!r} is larger than the whole budget: it lacks {lacks}")
-                await process.quota.changed.wait()
-            self._insert(process, spec)
-            ids.append(spec.id)
-            if count % _COMMIT_BATCH == 0:
-                await process.flush()
-        await process.flush()
-        return [self.task(task) for task in ids]
+        check(spec)
+        existing = process.table.records.get(spec.id)
+        queued = process.admission.find(spec.id)
+        if (existing is not None and spec not in (existing.spec, existing.next_spec)) or queued not in (None, spec):
+            raise TaskExists(f"task {spec.id!r} exists with another spec; use update, or another id")
+        if existing is not None:
+            return asyncio.ensure_future(process.flush())
+        lacks = process.quota.missing_from_limit(spec.requests())
+        if lacks:
+            raise InsufficientResources(f"task {spec.id!r} is larger than the whole budget: it lacks {lacks}")
+        return process.admission.put(spec)
+
+    def withdraw(self, task: str) -> bool:
+        """Remove a task from the queue of `submit_when_room`; return False if it does not wait there."""
+        return self._process().admission.withdraw(task)
 
     async def update(self, spec: TaskSpec) -> TaskRecord:
         """Change the spec of a task that is not final.
@@ -189,19 +216,6 @@ class KubernetesTaskBackend:
         """Return the pods with the backend's label that belong to no task, by name. The backend never changes them."""
         return self._process(allow_stopped=True).manager.orphans
 
-    async def adopt(self, pod: str) -> TaskRecord:
-        """Make the task of an orphan again: its end is awaited and reported, and further attempts repeat the pod.
-
-        NoOrphan, TaskExists, TaskProblem, ApiError, BackendStopped.
-        """
-        process = self._process()
-        record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
-        if not process.table.change(None, record):
-            raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")
-        process.manager.enqueue(record.id)
-        await process.flush()
-        return self.task(record.id)
-
     @property
     def problem(self) -> str:
         """One line with all that fails now, or why the backend has stopped; "" if it is healthy."""
@@ -220,6 +234,19 @@ class KubernetesTaskBackend:
         async with aclosing(self._process().logs.read(pod, container, tail=tail, follow=follow)) as chunks:
             async for chunk in chunks:
                 yield chunk
+
+    async def adopt(self, pod: str) -> TaskRecord:
+        """Make the task of an orphan again: its end is awaited and reported, and further attempts repeat the pod.
+
+        NoOrphan, TaskExists, TaskProblem, ApiError, BackendStopped.
+        """
+        process = self._process()
+        record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
+        if not process.table.change(None, record):
+            raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")
+        process.manager.enqueue(record.id)
+        await process.flush()
+        return self.task(record.id)
 
     def allocated_resources(self) -> Resources:
         """Return the resources allocated to all tasks together."""
@@ -255,11 +282,10 @@ class KubernetesTaskBackend:
             if spec not in (existing.spec, existing.next_spec):
                 raise TaskExists(f"task {spec.id!r} exists with another spec; use update, or another id")
             return
+        if process.admission.find(spec.id) not in (None, spec):
+            raise TaskExists(f"task {spec.id!r} waits with another spec; withdraw it, or use another id")
         _check_fits(process, spec.id, spec.requests())
-        now = self._clock()
-        submission = f"{self._rng.getrandbits(64):016x}"
-        process.table.change(None, TaskRecord(spec=spec, submission=submission, submitted_at=now, attempt_at=now))
-        process.manager.enqueue(spec.id)
+        process.insert(spec)
 
     @staticmethod
     def _newest(process: BackendRuntime, task: str) -> TaskRecord:

@@ -17,3 +17,5 @@ class BackendContext(NamedTuple):
     rng: random.Random
     problems: Problems
     metrics: BackendMetrics
+    may_call: Callable[[], bool] = lambda: True
+    """Returns False while another backend may have the Lease: API calls then fail and are retried."""

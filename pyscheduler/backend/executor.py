@@ -16,6 +16,7 @@ from pyscheduler.backend.decide import Call, CreatePod, DeletePod, Get
 from pyscheduler.backend.errors import retry_after
 from pyscheduler.backend.groups import TaskPodGroups
 from pyscheduler.backend.pods import PodsSnapshot, PodState
+from pyscheduler.backend.releases import ReleaseHook
 from pyscheduler.backend.store import PodSnapshotStore
 from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import BACKEND, TASK
@@ -35,15 +36,6 @@ ResultHandler = Callable[[TaskCall, PodState | ApiError | None], None]
 """Callback with the result of a call: its error, for a create or get the pod as stored, otherwise None."""
 
 
-class CallHooks(NamedTuple):
-    """Functions to call before API calls."""
-
-    may_call: Callable[[], bool]
-    """Returns False while another backend may have the Lease: calls then fail and are retried."""
-    before_release: Callable[[TaskRecord, PodState], Awaitable[None]]
-    """Completes before the finalizer of a pod is removed. An ApiError fails the release, which is retried."""
-
-
 class ApiCallExecutor:
     """Queue and workers for API calls. A created or read pod is merged into the store before `on_result` is called."""
 
@@ -53,11 +45,11 @@ class ApiCallExecutor:
         store: PodSnapshotStore,
         groups: TaskPodGroups,
         body: Callable[[TaskRecord], Json],
-        hooks: CallHooks,
+        releases: ReleaseHook,
         context: BackendContext,
         on_result: ResultHandler,
     ) -> None:
-        self._hooks, self._metrics = hooks, context.metrics
+        self._releases, self._metrics, self._may_call = releases, context.metrics, context.may_call
         self._client, self._store, self._groups = client, store, groups
         self._body, self._on_result, self._rng = body, on_result, context.rng
         self._deletions: deque[TaskCall] = deque()
@@ -101,7 +93,7 @@ class ApiCallExecutor:
 
     async def _execute(self, task_call: TaskCall) -> PodState | None:
         call = task_call.call
-        if not self._hooks.may_call():
+        if not self._may_call():
             raise ApiError(_TOO_MANY_REQUESTS, "LeaseExpired", "the backend's Lease has expired and is renewed first")
         if isinstance(call, CreatePod):
             return await self._create(task_call.record)
@@ -110,7 +102,7 @@ class ApiCallExecutor:
         if isinstance(call, DeletePod):
             await self._ignore_gone(self._client.delete_pod(call.pod.name, call.pod.uid, call.grace))
         else:
-            await self._hooks.before_release(task_call.record, call.pod)
+            await self._releases.before_release(task_call.record, call.pod)
             await self._release(call.pod)
         return None
 

@@ -33,7 +33,9 @@ from pyscheduler.backend.decide import (
 )
 from pyscheduler.backend.errors import retry_after
 from pyscheduler.backend.executor import ApiCallExecutor, ResultHandler, TaskCall
+from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState, PodTimes
+from pyscheduler.backend.quota_waiters import QuotaWaiters
 from pyscheduler.backend.rejections import CreateRejection, rejection_of
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateLost, StateProblem
@@ -82,8 +84,9 @@ class TaskPodsLifecycleManager:
         """Notified after each commit."""
         self._table, self._settings, self._subscription = table, settings, subscription
         self._notify = notify
-        self._clock, self._rng, self._problems, self._metrics = context
+        self._clock, self._rng, self._problems, self._metrics, _ = context
         self._pods: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
+        self._quota_waiters = QuotaWaiters()
         self._times: dict[str, PodTimes] = {}
         self._runtimes: defaultdict[str, _TaskRuntime] = defaultdict(_TaskRuntime)
         self._dirty: dict[str, None] = dict.fromkeys(table.records)
@@ -140,6 +143,8 @@ class TaskPodsLifecycleManager:
             since = runtime.rejection.since if runtime.rejection is not None else now
             name = pod_name(self._settings.name, task, task_call.record.attempt)
             runtime.rejection = rejection_of(problem, name, since) or runtime.rejection
+            if runtime.rejection is not None and runtime.rejection.outcome is Outcome.QUOTA:
+                self._quota_waiters.add(task_call.record.spec)
         runtime.backoff = runtime.backoff or ExponentialBackoff(self._rng)
         runtime.retry_at = now + runtime.backoff.next_delay(retry_after(problem))
         _log.info("task %r: API call failed, retrying in %.1f s if needed: %s", task, runtime.retry_at - now, problem)
@@ -148,6 +153,7 @@ class TaskPodsLifecycleManager:
         runtime.rejection, runtime.backoff, runtime.retry_at = None, None, 0.0
         if isinstance(task_call.call, CreatePod | Get):
             runtime.create_unconfirmed = False
+            self._end_quota_wait(task_call.record.id)
             runtime.absence_confirmed = result is None
         if isinstance(task_call.call, DeletePod | ReleasePod):
             runtime.accepted_at = {**runtime.accepted_at, _kind(task_call.call): now}
@@ -160,7 +166,10 @@ class TaskPodsLifecycleManager:
             self._handle_deleted(pod)
         now = self._clock()
         for pod in snapshot.pods.values():
-            self._times[pod.uid] = self._times.get(pod.uid, PodTimes(observed=now)).after(pod, now)
+            times = self._times.get(pod.uid, PodTimes(observed=now))
+            self._times[pod.uid] = times.after(pod, now)
+            if pod.terminal and times.stopped is None:
+                self._retry_after_quota()
             if self._is_orphan(pod):
                 self._warn_of_orphan(pod)
             before = self._pods[pod.task].get(pod.name)
@@ -175,6 +184,8 @@ class TaskPodsLifecycleManager:
         self._warned.discard(pod.uid)
         times = self._times.pop(pod.uid, None)
         if times is not None:
+            if times.stopped is None:
+                self._retry_after_quota()
             self._metrics.observe_pod(times, self._clock())
         pods = self._pods.get(pod.task, {})
         if pod.name in pods and pods[pod.name].uid == pod.uid:
@@ -186,6 +197,18 @@ class TaskPodsLifecycleManager:
             runtime.deleted = {**runtime.deleted, pod.uid: pod}
             runtime.accepted_at = {key: at for key, at in runtime.accepted_at.items() if key[0] != pod.uid}
             self._dirty[pod.task] = None
+
+    def _end_quota_wait(self, task: str) -> None:
+        """Let the next task try if this one no longer waits for a quota."""
+        if self._quota_waiters.discard(task):
+            self._retry_after_quota()
+
+    def _retry_after_quota(self) -> None:
+        """Create the first pod that a quota has rejected: there may be room for it now."""
+        first = self._quota_waiters.first
+        if first:
+            self._runtimes[first].retry_at = 0.0
+            self._dirty[first] = None
 
     def _is_orphan(self, pod: PodState) -> bool:
         return is_orphan(pod, self._table.records.get(pod.task), self._settings.name)
@@ -270,6 +293,7 @@ class TaskPodsLifecycleManager:
             self._table.change(record, new)
             if new.attempt != record.attempt or (new.final and not record.final):
                 self._metrics.count_attempt(new.reason)
+                self._end_quota_wait(task)
             if new.attempt != record.attempt:
                 self._runtimes[task].rejection, self._runtimes[task].create_unconfirmed = None, False
                 self._runtimes[task].absence_confirmed = False
@@ -294,6 +318,8 @@ class TaskPodsLifecycleManager:
         call, wake = act(record, self._observation(record), now, self._settings)
         if call is not None and now < runtime.retry_at:
             call, wake = None, runtime.retry_at
+        if isinstance(call, CreatePod) and not self._quota_waiters.may_try(record.id):
+            call = None
         if isinstance(call, DeletePod | ReleasePod):
             repeat_at = runtime.accepted_at.get(_kind(call), -math.inf) + REPEAT_SECONDS
             call, wake = (None, repeat_at) if now < repeat_at else (call, wake)

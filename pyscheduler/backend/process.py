@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 
 from pyscheduler.api import ApiError
+from pyscheduler.backend.admission import AdmissionQueue
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.context import BackendContext
 from pyscheduler.backend.delivery import OnUpdate, UpdateDelivery
 from pyscheduler.backend.errors import BackendStopped, retry_after
-from pyscheduler.backend.executor import ApiCallExecutor, CallHooks
+from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.groups import TaskPodGroups
 from pyscheduler.backend.identity import acquire_lease, bind_state
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
@@ -30,7 +31,7 @@ from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import SavedState, StateProblem, StateStore
 from pyscheduler.backend.state.lease import StateLease
 from pyscheduler.backend.store import PodSnapshotStore, Subscription
-from pyscheduler.backend.task import TaskRecord, allocated_resources
+from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources
 from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.template import pod_body, selector
 from pyscheduler.backend.updates import UpdateQueue
@@ -88,8 +89,8 @@ class BackendRuntime:
         context: BackendContext,
         log_stores: Sequence[LogStore] = (),
     ) -> None:
-        self.table, self.quota, self._lease, self.context = opened.table, opened.quota, opened.lease, context
-        self._state, self._settings, self._clock, self._rng = opened.store, settings, context.clock, context.rng
+        self.table, self.quota, self.context, self._lease = opened.table, opened.quota, context, opened.lease
+        self._state, self._settings, self._rng = opened.store, settings, context.rng
         self.logs = PodLogs(client.lister_watcher, client.namespace)
         resource_version = natural(opened.saved.resource_version or "")
         store = PodSnapshotStore(resource_version)
@@ -97,13 +98,14 @@ class BackendRuntime:
         self._groups = TaskPodGroups(client, self.table, settings.name)
         body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler, finalizer=settings.finalizer)
         releases = ReleaseHook(self.logs, log_stores, settings, context.problems)
-        hooks = CallHooks(lambda: self._lease.is_held, releases.before_release)
-        create_executor = partial(ApiCallExecutor, client, store, self._groups, body, hooks, context)
+        context = context._replace(may_call=lambda: self._lease.is_held)
+        create_executor = partial(ApiCallExecutor, client, store, self._groups, body, releases, context)
         self.update_queue = UpdateQueue(self._confirm)
         context.metrics.collect_from(self.table, lambda: self.update_queue.size, context.problems)
         self.manager = TaskPodsLifecycleManager(
             self.table, settings, self._subscription, self.update_queue.put, create_executor, context
         )
+        self.admission = AdmissionQueue(self.quota, settings.backfill_seconds, self.insert, context.clock)
         self._watchdog = LoopWatchdog(context.problems, settings.blocked_seconds)
         labels = selector(settings.name)
         seconds, rng = settings.poll_seconds, context.rng
@@ -126,6 +128,7 @@ class BackendRuntime:
         self._run("watch", self._watching.run())
         self._run("poll", self._polling.run())
         self._run("quota", self._refresh_budget())
+        self._run("admission", self.admission.run(self.flush))
         if self._settings.ttl_seconds_after_finished is not None:
             self._run("finished tasks", self._forget_finished(self._settings.ttl_seconds_after_finished))
         if any(record.spec.gang is not None for record in saved.records.values()):
@@ -163,6 +166,13 @@ class BackendRuntime:
         if self._stopped is not None:
             raise self._stopped
 
+    def insert(self, spec: TaskSpec) -> None:
+        """Add a task; its resources are allocated from now on."""
+        now = self.context.clock()
+        submission = f"{self._rng.getrandbits(64):016x}"
+        self.table.change(None, TaskRecord(spec=spec, submission=submission, submitted_at=now, attempt_at=now))
+        self.manager.enqueue(spec.id)
+
     async def flush(self) -> None:
         """Wait until all changes so far are durable. BackendStopped."""
         self.check()
@@ -186,6 +196,7 @@ class BackendRuntime:
         """Wake all waiters; they raise BackendStopped or end their iteration."""
         self._stopped = self._stopped or why
         self.table.fail(self._stopped)
+        self.admission.fail(self._stopped)
         self.update_queue.end()
         self.manager.committed.notify_all()
         self.quota.changed.notify_all()
@@ -205,6 +216,7 @@ class BackendRuntime:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(refreshed_at + self._settings.budget_seconds):
                     await self.manager.committed.wait()
+            self.admission.wake()
             if loop.time() < refreshed_at + self._settings.budget_seconds:
                 self.quota.changed.notify_all()
                 continue
@@ -216,6 +228,7 @@ class BackendRuntime:
                 self.context.problems.report("budget", problem)
             else:
                 self.context.problems.clear("budget")
+                self.admission.wake()
 
     async def _check_state(self) -> None:
         """Check the state every few seconds, so that a removed file is noticed without a commit. StateLost."""
@@ -227,7 +240,7 @@ class BackendRuntime:
         """Forget the records of tasks that settled more than `ttl` seconds ago."""
         while True:
             await asyncio.sleep(min(ttl, _FORGET_SECONDS))
-            finished_before = self._clock() - ttl
+            finished_before = self.context.clock() - ttl
             settled = [record for record in self.table.records.values() if record.settled and record.acknowledged]
             for record in settled:
                 if (record.finished_at or 0.0) <= finished_before:

@@ -36,6 +36,8 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Grace period of killed pods; None: that of their template."""
     place_seconds: float = 5.0
     """Interval at which the watch's resourceVersion is saved when nothing else is."""
+    backfill_seconds: float = 300.0
+    """Time that smaller tasks may pass a waiting one that does not fit yet; 0: strict order."""
     update_concurrency: int = 8
     """Tasks whose updates are delivered at the same time; 1: one call of on_update at a time."""
     slow_update_seconds: float = 30.0

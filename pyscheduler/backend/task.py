@@ -89,7 +89,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     annotations: dict[str, str] = {}
     priority_class: str = ""
     queue: str = ""
-    """Value of the pod label pyscheduler.io/queue, for plugins and tools that share resources between queues."""
+    """Queue (docs/queues.md) of the task or its gang, also the value of the pod label pyscheduler.io/queue."""
     gang: TaskGang | None = None
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()

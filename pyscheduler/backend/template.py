@@ -16,13 +16,15 @@ BACKEND = "pyscheduler.io/backend"
 TASK = "pyscheduler.io/task"
 """Label with a hash of the task's id; also the finalizer that keeps a pod until its end is recorded."""
 QUEUE = "pyscheduler.io/queue"
+QUEUE_OF_POD, QUEUE_OF_GROUP = "scheduling.volcano.sh/queue-name", "pyscheduler.io/pod-group-queue"
+"""Annotations with the Queue of a pod without a group and of a pod group, which the plugin Queues reads."""
 TASK_ID = "pyscheduler.io/task-id"
 """Annotation with the task's id."""
 ATTEMPT = "pyscheduler.io/task-attempt"
-SUBMISSION = "pyscheduler.io/task-submission"
-"""Annotation with the submission of the task's record."""
 CONTAINERS = "pyscheduler.io/task-containers"
 """Annotation with the names of the task's own containers; webhooks may inject others."""
+SUBMISSION = "pyscheduler.io/task-submission"
+"""Annotation with the submission of the task's record."""
 FINALIZER = TASK
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 """Label with the gang: that of the Coscheduling plugin, which the plugin Gang reads too."""
@@ -53,12 +55,13 @@ def pod_body(record: TaskRecord, backend: str, scheduler: str, *, finalizer: boo
     spec = record.spec
     template: Json = spec.pod if spec.pod is not None else {}
     meta: Json = template.get("metadata") or {}
+    annotations = {**(meta.get("annotations") or {}), **spec.annotations}
     labels = {**(meta.get("labels") or {}), **spec.labels, BACKEND: backend, TASK: task_hash(backend, spec.id)}
     if spec.queue:
         labels[QUEUE] = spec.queue
+        annotations[QUEUE_OF_GROUP if spec.gang is not None else QUEUE_OF_POD] = spec.queue
     if spec.gang is not None:
         labels[POD_GROUP] = spec.gang.name
-    annotations = {**(meta.get("annotations") or {}), **spec.annotations}
     body = _pod_spec(spec, scheduler)
     annotations |= {TASK_ID: spec.id, ATTEMPT: str(record.attempt), CONTAINERS: ",".join(_main_containers(spec, body))}
     if record.submission:
@@ -132,6 +135,10 @@ def pod_group(spec: TaskSpec, backend: str) -> Json:
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
-        "metadata": {"name": gang.name, "labels": {BACKEND: backend}},
+        "metadata": {
+            "name": gang.name,
+            "labels": {BACKEND: backend},
+            "annotations": {QUEUE_OF_GROUP: spec.queue} if spec.queue else {},
+        },
         "spec": group_spec,
     }

@@ -188,8 +188,7 @@ def test_list_older_than_the_saved_resource_version_restarts_store_and_watch() -
     async def scenario() -> None:
         rng = random.Random(1)
         watching = PodsWatchSnapshotSource(client, "x=y", store, 900, rng)  # type: ignore[arg-type]
-        problems, relist = Problems(), watching.relist
-        polling = PodsPollingSnapshotSource(client, "x=y", store, 60.0, rng, problems, relist)  # type: ignore[arg-type]
+        polling = PodsPollingSnapshotSource(client, "x=y", store, 60.0, rng, Problems(), watching.relist)  # type: ignore[arg-type]
         running = [asyncio.create_task(watching.run()), asyncio.create_task(polling.run())]
         await asyncio.sleep(10.0)
         for task in running:

@@ -14,6 +14,7 @@ from typing import Protocol
 import pytest
 import yaml
 
+from pyscheduler.api.objects import Toleration
 from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.state.request_queue import Forget, Kill, Request, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
@@ -68,6 +69,8 @@ def test_submit_builds_a_task_from_flags(tasks: Cli) -> None:
         *("--image", "etl:3", "--cpu", "500m", "--memory", "1Gi", "--resource", "nvidia.com/gpu=1"),
         *("--limit", "memory=2Gi", "--env", "DAY=7", "--env", "EQUATION=a=b", "--label", "team=x"),
         *("--node-selector", "zone=a", "--priority-class", "high", "--queue", "night", "--gang", "g:3"),
+        *("--arg", "a", "--arg", "b", "--pull-secret", "registry", "--service-account", "etl", "--priority", "7"),
+        *("--toleration", "spot", "--toleration", "gpu=a:NoSchedule", "--start-seconds", "60"),
         *("--retry", "application=2", "--pending-seconds", "30", "--deadline-seconds", "3600", "--scheduler", "s"),
     ]
     assert tasks("submit", "nightly-7", *flags, "--", "load", "--day", "7") == (0, "1 submitted" + IDLE, "")
@@ -88,6 +91,15 @@ def test_submit_builds_a_task_from_flags(tasks: Cli) -> None:
             queue="night",
             gang=TaskGang(name="g", size=3),
             retry=RetryPolicy(application=2),
+            args=("a", "b"),
+            pull_secrets=("registry",),
+            service_account="etl",
+            priority=7,
+            tolerations=(
+                Toleration(key="spot", operator="Exists"),
+                Toleration(key="gpu", operator="Equal", value="a", effect="NoSchedule"),
+            ),
+            start_seconds=60.0,
             pending_seconds=30.0,
             deadline_seconds=3600.0,
             scheduler="s",
@@ -144,6 +156,7 @@ WRONG = [
     (["kill"], 2, "name the tasks: ID..., --queue Q or --all"),
     (["forget"], 2, "name the tasks: ID..., or --ended"),
     (["list", "--phase", "Lost"], 2, "'Lost' is not one of"),
+    (["submit", "a", "--image", "i", "--toleration", "a:Never"], 2, "'a:Never' is not KEY[=VALUE][:EFFECT]"),
 ]
 
 
