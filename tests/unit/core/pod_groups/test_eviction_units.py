@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pyscheduler.api import PodGroupKey
 from pyscheduler.core.pod_groups.eviction_units import eviction_order, eviction_units, leaves_minimums
-from tests.scenarios.batch.cluster import Cluster
+from tests.scenarios.batch.cluster import CONFIG, Cluster
 from tests.scenarios.batch.manifests import NATIVE, VOLCANO, Gang, annotated, gang, node, pod
 
 NONE = PodGroupKey("", "")
 HIGH = 100
+WITHOUT_QUEUES = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: PodGroups}]}}}]
+"""
 
 
-def cluster_with(*objects: Gang | dict[str, object]) -> Cluster:
+def cluster_with(*objects: Gang | dict[str, object], config: str | Path = CONFIG) -> Cluster:
     """Return a cluster in which each object is scheduled a second after the one before."""
-    cluster = Cluster(node("n1", 50))
+    cluster = Cluster(node("n1", 50), config=config)
     for each in objects:
         cluster.submit(each)
         cluster.advance(1)
@@ -39,6 +46,12 @@ def units(cluster: Cluster, priority: int = HIGH, preemptor: PodGroupKey = NONE)
 def test_surplus_is_before_single_pods_and_those_before_whole_groups() -> None:
     cluster = cluster_with(gang("a", 2, 3, api=VOLCANO), pod("single"))
     assert units(cluster) == [["a2"], ["single"], ["a2", "a1", "a0"]]
+
+
+def test_single_pods_without_queues_are_between_surplus_and_whole_groups() -> None:
+    group, low = gang("a", 2, 3, api=VOLCANO), pod("low", priority=-1)
+    cluster = cluster_with(pod("old"), group, pod("new"), low, config=WITHOUT_QUEUES)
+    assert units(cluster) == [["low"], ["a2"], ["new"], ["old"], ["a2", "a1", "a0"]]
 
 
 def test_lower_priority_is_before_lower_rank() -> None:
