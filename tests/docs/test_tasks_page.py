@@ -89,6 +89,15 @@ def test_every_command_parses(command: str) -> None:
         assert (ROOT / file).exists()
 
 
+def test_named_tests_exist() -> None:
+    cells = [cell for row in rows(PAGE, "What users of launchers ask for") for cell in row]
+    names = [word for cell in cells for word in words_in_code(cell) if word.endswith(".py") or "::" in word]
+    assert len(names) > 20
+    for name in names:
+        file, _, test = name.partition("::")
+        assert f"def {test}" in (ROOT / "tests" / file).read_text() or not test, name
+
+
 def test_every_command_is_documented() -> None:
     documented = {word for row in rows(PAGE, "From the command line") for word in words_in_code(row[0])}
     assert documented == set(tasks.commands)
