@@ -251,7 +251,7 @@ def create_pod(api: Api) -> None:
 
 
 def test_summary_of_a_large_cluster_is_short() -> None:
-    api = api_with(nodes=60)
+    api = api_with(nodes=60, pods=60)
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     for number in range(9):
@@ -263,6 +263,8 @@ def test_summary_of_a_large_cluster_is_short() -> None:
     assert "n049" in capture.get()
     assert "n050" not in capture.get()
     assert "10 more" in capture.get()
+    assert "p049" in capture.get()
+    assert "p050" not in capture.get()
 
 
 async def test_without_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
