@@ -69,7 +69,7 @@ def node_table(api: Api) -> Table:
     if len(nodes) > _SHOWN_NODES:
         table.add_row(f"{len(nodes) - _SHOWN_NODES} more", "", "kubectl get pods -A -o wide")
     if pods.get(""):
-        table.add_row("(none)", "", "\n".join(_pod_line(p) for p in pods[""]))
+        table.add_row("(none)", "", "\n".join(_pod_line(p) for p in pods[""][:_SHOWN_NODES]))
     return table
 
 

@@ -58,6 +58,7 @@ _CLUSTER, _STATE, _SCHEDULER, _WORKLOADS = "Cluster", "State", "Scheduler", "Wor
 _ZONES = ("zone-1", "zone-2", "zone-3")
 """Zones of the hollow nodes in turn, so that manifests that spread over zones can be tried."""
 _NAMES = ("pyscheduler", "default-scheduler")
+_SHOWN_PENDING: Final = 50
 _SIZE_FLAGS: Final = {"nodes": "--nodes", "node_cpu": "--node-cpu", "node_memory": "--node-memory"}
 
 
@@ -401,8 +402,10 @@ async def _show(
         await working  # a scheduler that has failed is the reason why pods have no node
     console.print(node_table(cluster.server.api))
     if not progress.done:
-        for pod in progress.unbound:
+        for pod in progress.unbound[:_SHOWN_PENDING]:
             show(pending_reason(pod), style="red")
+        if len(progress.unbound) > _SHOWN_PENDING:
+            show(f"... and {len(progress.unbound) - _SHOWN_PENDING} more pods without a node", style="red")
     if flags.once:
         commands = f"{_command_without_once(flags)}\n  {_kubectl('kubeconfig')}"
         show(f"Keep it running, and look at it from another terminal:\n  {commands}")

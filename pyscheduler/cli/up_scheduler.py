@@ -71,6 +71,7 @@ class InProcessScheduler(NamedTuple):
             secure_port=self.secure_port,
             # As the API server of the cluster: only this machine can connect, and needs no token.
             authorization_always_allow_paths="/*",
+            authentication_skip_lookup=True,  # the cluster has no CA of clients
         )
         port = await stack.enter_async_context(endpoints.serve_in_thread(serving, pages, connection, clock))
         operator = self.operator(cluster.kubeconfig, volcano_schedulers=scheduler.names)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import ssl
 import sys
+import urllib.request
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +18,16 @@ from rich.console import Console
 
 from pyscheduler.cli import app
 from pyscheduler.cli.progress import current_progress, node_table
+from pyscheduler.cli.up_scheduler import InProcessScheduler
 from pyscheduler.cli.up_watch import after_changes, node_rows, render, watch_cluster
+from pyscheduler.clock import SystemClock
+from pyscheduler.config.load import default as load_default
+from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.embedded import Api
+from pyscheduler.embedded.cluster import EmbeddedCluster
 from pyscheduler.embedded.hollow.template import NodeTemplate, node_object
+from pyscheduler.shell.heartbeat import Heartbeat
+from pyscheduler.shell.metrics import Metrics
 from pyscheduler.testing import pod
 
 Json = dict[str, Any]
@@ -81,6 +92,23 @@ def test_without_scheduler_pods_stay_pending(tmp_path: Path) -> None:
     result = up("--timeout", "1", "--no-scheduler", "--apply", pod_file(tmp_path, "a"))
     assert (result.exit_code, "without a scheduler" in result.output) == (1, True)
     assert "no scheduler has tried it" in result.output
+
+
+async def test_endpoints_need_no_credentials_and_log_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    def get(url: str) -> str:
+        with urllib.request.urlopen(url, context=ssl._create_unverified_context()) as response:
+            return str(response.read().decode())
+
+    clock, metrics = SystemClock(), Metrics()
+    scheduler = InProcessScheduler(load_default(), 0, dict, PodGroupOperator)
+    async with AsyncExitStack() as stack:
+        heartbeat = await stack.enter_async_context(Heartbeat(clock))
+        cluster = await stack.enter_async_context(EmbeddedCluster(1))
+        started = await scheduler.start(stack, cluster, clock, metrics, heartbeat)
+        started.main.close()
+        assert "scheduler_pending_pods" in await asyncio.to_thread(get, f"{started.endpoints}/metrics")
+        assert "counts" in await asyncio.to_thread(get, f"{started.endpoints}/debug/queue")
+    assert [record.message for record in caplog.records if record.name.startswith("pyscheduler")] == []
 
 
 def test_scheduler_command_gets_the_kubeconfig_and_binds_pods(tmp_path: Path) -> None:
@@ -223,7 +251,7 @@ def create_pod(api: Api) -> None:
 
 
 def test_summary_of_a_large_cluster_is_short() -> None:
-    api = api_with(nodes=60)
+    api = api_with(nodes=60, pods=60)
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     for number in range(9):
@@ -235,6 +263,8 @@ def test_summary_of_a_large_cluster_is_short() -> None:
     assert "n049" in capture.get()
     assert "n050" not in capture.get()
     assert "10 more" in capture.get()
+    assert "p049" in capture.get()
+    assert "p050" not in capture.get()
 
 
 async def test_without_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
