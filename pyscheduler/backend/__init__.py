@@ -10,6 +10,7 @@ async with KubernetesClient("jobs", kubeconfig=path) as client:
 
 from pyscheduler.api import ApiError
 from pyscheduler.backend.backend import KubernetesTaskBackend
+from pyscheduler.backend.blocking import BlockingTaskBackend
 from pyscheduler.backend.client import KubernetesClient, PodsApi
 from pyscheduler.backend.errors import (
     BackendProblem,
@@ -22,6 +23,7 @@ from pyscheduler.backend.errors import (
     UnknownTask,
 )
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
+from pyscheduler.backend.logs import FileLogs, LogStore, LogsUnavailable, S3Logs, StreamLogs, TaskLog
 from pyscheduler.backend.offers import Budget, FixedBudget, NamespaceQuota, Offer
 from pyscheduler.backend.outcomes import OUTCOME_INFO, FailureKind, Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState
@@ -36,6 +38,7 @@ from pyscheduler.backend.task import (
     TaskProblem,
     TaskRecord,
     TaskSpec,
+    UpdatePolicy,
     allocated_resources,
 )
 from pyscheduler.backend.task_table import TaskTable
@@ -48,13 +51,17 @@ __all__ = [
     "BackendProblem",
     "BackendSettings",
     "BackendStopped",
+    "BlockingTaskBackend",
     "Budget",
     "ConnectionProblem",
     "FailureKind",
+    "FileLogs",
     "FixedBudget",
     "InsufficientResources",
     "KubernetesClient",
     "KubernetesTaskBackend",
+    "LogStore",
+    "LogsUnavailable",
     "NamespaceQuota",
     "NoOrphan",
     "Offer",
@@ -67,10 +74,13 @@ __all__ = [
     "PodsWatchSnapshotSource",
     "Resources",
     "RetryPolicy",
+    "S3Logs",
+    "StreamLogs",
     "Subscription",
     "TaskExists",
     "TaskFinal",
     "TaskGang",
+    "TaskLog",
     "TaskPhase",
     "TaskPodsLifecycleManager",
     "TaskProblem",
@@ -79,5 +89,6 @@ __all__ = [
     "TaskTable",
     "TaskUnsettled",
     "UnknownTask",
+    "UpdatePolicy",
     "allocated_resources",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from types import MappingProxyType
 from typing import Self
 
@@ -12,6 +14,8 @@ import msgspec
 
 from pyscheduler.backend.adoption import adopted_record
 from pyscheduler.backend.client import PodsApi
+from pyscheduler.backend.context import BackendContext
+from pyscheduler.backend.delivery import OnUpdate
 from pyscheduler.backend.errors import (
     BackendStopped,
     InsufficientResources,
@@ -20,26 +24,40 @@ from pyscheduler.backend.errors import (
     TaskUnsettled,
     UnknownTask,
 )
+from pyscheduler.backend.logs import LogStore
+from pyscheduler.backend.metrics import BackendMetrics
 from pyscheduler.backend.offers import Budget, Offer
 from pyscheduler.backend.pods import PodState
+from pyscheduler.backend.problems import Problems
 from pyscheduler.backend.process import BackendRuntime, open_state
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateStore
+from pyscheduler.backend.steady_clock import SteadyClock
 from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources, check
-from pyscheduler.backend.updates import OnUpdate
+from pyscheduler.backend.template import pod_name
 
-IMMEDIATE_FIELDS = ("retry", "pending_seconds", "deadline_seconds", "owner")
+IMMEDIATE_FIELDS = (
+    "retry",
+    "pending_seconds",
+    "start_seconds",
+    "deadline_seconds",
+    "owner",
+    "priority",
+    "update_policy",
+)
 """Fields of a spec that take effect while the pod exists."""
-_COMMIT_BATCH = 100
+_WINDOW = 1000
+"""Most tasks of one `submit_all` that wait in the queue."""
 
 
 class KubernetesTaskBackend:
     """Runs tasks as pods: submits, watches, accounts, cleans up. Use it as an async context manager.
 
     The caller opens and closes `client` (a `KubernetesClient`). `budget` None means no limit. `on_update` is called
-    with every changed record, in the event loop, one at a time; if it raises, the call is retried later. Without it,
-    `updates()` yields the records. `clock` returns seconds since the epoch.
+    with the records that have changed: a coroutine function in the event loop, any other function in a thread. Calls
+    for different tasks are concurrent, those for one task in order; if one raises, it is retried later. Without it,
+    `updates()` yields the records. `clock` returns seconds since the epoch and is read once, at the start.
     """
 
     def __init__(
@@ -53,16 +71,22 @@ class KubernetesTaskBackend:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
+        self.metrics = BackendMetrics()
+        """Prometheus metrics: `metrics.text()`, or `metrics.registry` for an HTTP server of prometheus_client."""
+        self._log_stores: list[LogStore] = []
         self._client, self._state, self._budget = client, state, budget
         self._settings = settings if settings is not None else BackendSettings()
-        self._on_update, self._clock = on_update, clock
+        self._on_update, self._wall = on_update, clock
+        self._clock = clock
         self._rng = rng if rng is not None else random.Random()
         self._running: BackendRuntime | None = None
 
     async def __aenter__(self) -> Self:
         """Open the state and resume where the last process stopped. StateInUse, StateProblem, ApiError."""
-        opened = await open_state(self._state, self._budget, self._client, self._settings, self._clock, self._rng)
-        process = BackendRuntime(self._client, opened, self._settings, self._clock, self._rng)
+        self._clock = SteadyClock(self._wall)
+        context = BackendContext(self._clock, self._rng, Problems(), self.metrics)
+        opened = await open_state(self._state, self._budget, self._client, self._settings, context)
+        process = BackendRuntime(self._client, opened, self._settings, context, self._log_stores)
         process.start(opened.saved, self._on_update)
         self._running = process
         return self
@@ -71,6 +95,10 @@ class KubernetesTaskBackend:
         """Stop and close the state. Pods keep running; the next process manages them."""
         if self._running is not None:
             await self._running.stop()
+
+    def add_log_store(self, store: LogStore) -> None:
+        """Pass the logs of each pod to the store before the pod is deleted. Call it before the backend starts."""
+        self._log_stores.append(store)
 
     async def submit(self, spec: TaskSpec) -> TaskRecord:
         """Submit the task and return its record once it is durable. Submitting an equal spec again changes nothing.
@@ -85,31 +113,57 @@ class KubernetesTaskBackend:
         return self.task(spec.id)
 
     async def submit_all(self, specs: Iterable[TaskSpec]) -> list[TaskRecord]:
-        """Submit all, in order, each as soon as the offer has room for it.
+        """Submit all, each as soon as the offer has room for it and no task before it in the queue keeps it waiting.
 
-        InsufficientResources if a task is larger than the whole budget.
+        At the first invalid spec it waits for those before and raises as `submit_when_room` does.
+        """
+        ids: list[str] = []
+        waiting: set[asyncio.Future[None]] = set()
+        try:
+            for spec in specs:
+                waiting.add(self.submit_when_room(spec))
+                ids.append(spec.id)
+                if len(waiting) >= _WINDOW:
+                    _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            for future in waiting:
+                future.cancel()
+            raise
+        finally:
+            await asyncio.gather(*waiting)
+        return [self.task(task) for task in ids]
+
+    def submit_when_room(self, spec: TaskSpec) -> asyncio.Future[None]:
+        """Queue a task until the offer has room for it; return a future that is done once the task is durable.
+
+        Tasks of a higher `priority` go first; smaller ones may pass one that does not fit, for a time. The queue is not
+        durable: submit again after a restart. TaskProblem, TaskExists; InsufficientResources if the task is larger than
+        the whole budget; BackendStopped, also of the future.
         """
         process = self._process()
-        ids: list[str] = []
-        for count, spec in enumerate(specs, 1):
-            while spec.id not in process.table.records and self._process().quota.offer().missing(spec.requests()):
-                lacks = process.quota.missing_from_limit(spec.requests())
-                if lacks:
-                    raise InsufficientResources(f"task {spec.id!r} is larger than the whole budget: it lacks {lacks}")
-                await process.quota.changed.wait()
-            self._insert(process, spec)
-            ids.append(spec.id)
-            if count % _COMMIT_BATCH == 0:
-                await process.flush()
-        await process.flush()
-        return [self.task(task) for task in ids]
+        check(spec)
+        existing = process.table.records.get(spec.id)
+        queued = process.admission.find(spec.id)
+        if (existing is not None and spec not in (existing.spec, existing.next_spec)) or queued not in (None, spec):
+            raise TaskExists(f"task {spec.id!r} exists with another spec; use update, or another id")
+        if existing is not None:
+            return asyncio.ensure_future(process.flush())
+        lacks = process.quota.missing_from_limit(spec.requests())
+        if lacks:
+            raise InsufficientResources(f"task {spec.id!r} is larger than the whole budget: it lacks {lacks}")
+        return process.admission.put(spec)
+
+    def withdraw(self, task: str) -> bool:
+        """Remove a task from the queue of `submit_when_room`; return False if it does not wait there."""
+        return self._process().admission.withdraw(task)
 
     async def update(self, spec: TaskSpec) -> TaskRecord:
         """Change the spec of a task that is not final.
 
-        Fields that are not part of the pod (retry, pending_seconds, deadline_seconds, owner) take effect at once, the
-        others with the next attempt; until then the larger of the old and new requests is allocated. UnknownTask,
-        TaskFinal, TaskProblem, InsufficientResources, BackendStopped.
+        Fields that are not part of the pod (`IMMEDIATE_FIELDS`) take effect at once, the others with the next attempt;
+        until then the larger of the old and new requests is allocated. When the current pod ends, the task runs again
+        with the new spec, unless its `update_policy` is to discard it. UnknownTask, TaskFinal, TaskProblem,
+        InsufficientResources, BackendStopped.
         """
         check(spec)
         process = self._process()
@@ -175,6 +229,25 @@ class KubernetesTaskBackend:
         await process.flush()
         return self.task(record.id)
 
+    @property
+    def problem(self) -> str:
+        """One line with all that fails now, or why the backend has stopped; "" if it is healthy."""
+        return self._process(allow_stopped=True).problem
+
+    async def logs(
+        self, task: str, container: str = "", *, tail: int | None = None, follow: bool = False
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the log of the task's current pod as it arrives, with `follow` until the container has ended.
+
+        `container` may be "" for pods with one; `tail` limits it to the last lines. UnknownTask; LogsUnavailable if the
+        pod is gone or the server has no logs; ApiError.
+        """
+        record = self.task(task)
+        pod = pod_name(self._settings.name, task, record.attempt)
+        async with aclosing(self._process().logs.read(pod, container, tail=tail, follow=follow)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
     def allocated_resources(self) -> Resources:
         """Return the resources allocated to all tasks together."""
         return self._process(allow_stopped=True).table.allocated
@@ -209,11 +282,10 @@ class KubernetesTaskBackend:
             if spec not in (existing.spec, existing.next_spec):
                 raise TaskExists(f"task {spec.id!r} exists with another spec; use update, or another id")
             return
+        if process.admission.find(spec.id) not in (None, spec):
+            raise TaskExists(f"task {spec.id!r} waits with another spec; withdraw it, or use another id")
         _check_fits(process, spec.id, spec.requests())
-        now = self._clock()
-        submission = f"{self._rng.getrandbits(64):016x}"
-        process.table.change(None, TaskRecord(spec=spec, submission=submission, submitted_at=now, attempt_at=now))
-        process.manager.enqueue(spec.id)
+        process.insert(spec)
 
     @staticmethod
     def _newest(process: BackendRuntime, task: str) -> TaskRecord:

@@ -103,8 +103,8 @@ class KubernetesClient:
     """`PodsApi` of a real API server, for `namespace`. Use it as an async context manager.
 
     `kubeconfig` None means $KUBECONFIG or in-cluster credentials, or no credentials if `server` (a URL) is given;
-    `server` overrides the address in the kubeconfig. `qps` limits calls per second (0: no limit), `burst` calls at
-    once, `max_in_flight` concurrent calls. `calls` counts calls by HTTP method.
+    `server` overrides the address in the kubeconfig, `context` its current context. `qps` limits calls per second (0:
+    no limit), `burst` calls at once, `max_in_flight` concurrent calls. `calls` counts calls by HTTP method.
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class KubernetesClient:
         *,
         kubeconfig: Path | str | None = None,
         server: str = "",
+        context: str = "",
         qps: float = 200.0,
         burst: int = 400,
         max_in_flight: int = 64,
@@ -120,13 +121,14 @@ class KubernetesClient:
         self.namespace = namespace
         self.calls: Counter[str] = Counter()
         self._kubeconfig, self._server = Path(kubeconfig) if kubeconfig is not None else None, server
+        self._context = context
         self._options = ConnectionOptions(max_in_flight, qps or -1.0, burst)
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Self:
         """Load the credentials. ConnectionProblem if they cannot be used."""
         clock = LoopClock()
-        credentials = await load(self._kubeconfig, clock, self._server)
+        credentials = await load(self._kubeconfig, clock, self._server, self._context)
         self._connection = Connection(credentials, self._options, clock, _CallCounter(self.calls))
         return self
 

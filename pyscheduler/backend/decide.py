@@ -8,24 +8,17 @@ decision after its restart.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from pyscheduler.backend.outcomes import OUTCOME_INFO, Outcome
-from pyscheduler.backend.pod_outcome import IMAGE_ERRORS, outcome_of, startup_failure
-from pyscheduler.backend.pods import PodState
+from pyscheduler.backend.pod_outcome import CRASH_LOOP, IMAGE_ERRORS, container_outcome, outcome_of, startup_failure
+from pyscheduler.backend.pods import PodState, PodTimes
+from pyscheduler.backend.rejections import CreateRejection
 from pyscheduler.backend.settings import BackendSettings
-from pyscheduler.backend.task import TaskPhase, TaskRecord
-
-
-class CreateRejection(NamedTuple):
-    """Rejection of a pod by the API server; `retriable` if it may accept the pod later (quota or RBAC changes)."""
-
-    outcome: Outcome
-    message: str
-    since: float
-    retriable: bool
+from pyscheduler.backend.task import TaskPhase, TaskRecord, UpdatePolicy
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +40,12 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """True if a read has shown that the attempt's pod does not exist. Lists and watches also omit a pod that has only
     lost the backend's label."""
     rejection: CreateRejection | None = None
+    times: Mapping[str, PodTimes] = {}
+    """Times of the pods' states, by uid."""
+
+    def times_of(self, pod: PodState, now: float) -> PodTimes:
+        """Return the times of the pod's states, `now` for those that are new."""
+        return self.times.get(pod.uid, PodTimes(observed=now)).after(pod, now)
 
 
 class CreatePod(NamedTuple):
@@ -87,7 +86,7 @@ def observe(record: TaskRecord, observation: Observation, now: float, settings: 
         return record if pods_left or record.cleaned else msgspec.structs.replace(record, cleaned=True)
     record = _with_requested_end(record, now)
     if observation.pod is not None:
-        return _with_pod(record, observation.pod, now, settings)
+        return _with_pod(record, observation.pod, observation.times_of(observation.pod, now), now, settings)
     deleted = observation.deleted
     if deleted is not None and (deleted.deleting or deleted.stopped or observation.absence_confirmed):
         return _ended(record, outcome_of(deleted, record.ending), deleted, now)
@@ -104,26 +103,30 @@ def act(record: TaskRecord, observation: Observation, now: float, settings: Back
     """Return the call that is due for a durable record."""
     if observation.busy:
         return NextCall(None, math.inf)
-    steps = [_next_for_leftover_pod(pod, now, settings) for pod in observation.others]
+    steps = [_next_for_leftover_pod(pod, observation.times_of(pod, now), now, settings) for pod in observation.others]
     due = next((step for step in steps if step.call is not None), None)
     if due is not None:
         return due
     wake = min((step.wake for step in steps), default=math.inf)
-    if record.final:
-        step = (
-            _next_for_leftover_pod(observation.pod, now, settings)
-            if observation.pod is not None
-            else NextCall(None, math.inf)
-        )
-    elif observation.pod is not None:
-        step = _next_for_current_pod(record, observation.pod, now, settings)
+    pod = observation.pod
+    if record.final and pod is not None:
+        step = _next_for_leftover_pod(pod, observation.times_of(pod, now), now, settings)
+    elif record.final:
+        step = NextCall(None, math.inf)
+    elif pod is not None:
+        step = _next_for_current_pod(record, pod, observation.times_of(pod, now), now, settings)
     elif _may_be_unlabelled(record, observation) or (observation.create_unconfirmed and record.ending is not None):
         step = NextCall(Get(), math.inf)
     elif _may_create(record, observation):
-        step = NextCall(CreatePod(), math.inf) if now >= record.attempt_at else NextCall(None, record.attempt_at)
+        step = NextCall(CreatePod(), math.inf) if _is_due(record, now) else NextCall(None, record.attempt_at)
     else:
         step = NextCall(None, math.inf)
-    return NextCall(step.call, min(step.wake, wake, _next_limit(record, now)))
+    return NextCall(step.call, min(step.wake, wake, _next_limit(record, observation.rejection, now)))
+
+
+def _is_due(record: TaskRecord, now: float) -> bool:
+    """Return True once the backoff is over; also if it is longer than any, because the clock was set back."""
+    return now >= record.attempt_at or record.attempt_at - now > record.spec.retry.longest_backoff_seconds
 
 
 def _may_be_unlabelled(record: TaskRecord, observation: Observation) -> bool:
@@ -152,28 +155,41 @@ def _with_requested_end(record: TaskRecord, now: float) -> TaskRecord:
     return _changed(record, ending=ending)
 
 
-def _with_pod(record: TaskRecord, pod: PodState, now: float, settings: BackendSettings) -> TaskRecord:
+def _with_pod(record: TaskRecord, pod: PodState, times: PodTimes, now: float, settings: BackendSettings) -> TaskRecord:
+    no_scheduler = _is_untried(pod) and now >= times.observed + settings.scheduler_seconds
+    record = _with_pod_status(record, pod, Outcome.NO_SCHEDULER if no_scheduler else None)
     if pod.stopped:
-        return _ended(_with_pod_status(record, pod), outcome_of(pod, record.ending), pod, now)
-    record = _with_pod_status(record, pod)
+        return _ended(record, outcome_of(pod, record.ending), pod, now)
     if record.ending is not None:
         return record
     if pod.deleting:
-        lost = pod.delete_at is not None and now >= pod.delete_at + settings.lost_seconds
-        return _changed(record, ending=Outcome.NODE_LOST) if lost else record
-    failure = _startup_failure(record, pod, now, settings)
+        return _changed(record, ending=Outcome.NODE_LOST) if now >= _lost_at(pod, times, settings) else record
+    if times.main_ended is not None and now >= times.main_ended + settings.sidecar_seconds:
+        return _changed(record, ending=container_outcome(pod), message=pod.message)
+    failure = _startup_failure(record, pod, times, now, settings)
     if failure is not None:
-        return _changed(record, ending=failure, reason=failure.value, message=pod.message or pod.unschedulable)
+        message = pod.message or pod.unschedulable or OUTCOME_INFO[failure].description
+        return _changed(record, ending=failure, reason=failure.value, message=message)
     return record
 
 
-def _with_pod_status(record: TaskRecord, pod: PodState) -> TaskRecord:
+def _is_untried(pod: PodState) -> bool:
+    """Return True if no scheduler has set a condition on a pod that one could place."""
+    return pod.phase == "Pending" and not (pod.node or pod.unschedulable or pod.gated)
+
+
+def _lost_at(pod: PodState, times: PodTimes, settings: BackendSettings) -> float:
+    """Return the time at which a pod that is being deleted counts as lost."""
+    return (times.deleting if times.deleting is not None else math.inf) + pod.grace + settings.lost_seconds
+
+
+def _with_pod_status(record: TaskRecord, pod: PodState, untried: Outcome | None = None) -> TaskRecord:
     """Copy the status of a live pod into the record. A running attempt never returns to Pending."""
     running = pod.phase == "Running" or record.phase is TaskPhase.RUNNING
     phase = TaskPhase.RUNNING if running else TaskPhase.PENDING
     started = record.started_at if record.started_at is not None or not running else pod.started_at
     before = (record.phase, record.pod_uid, record.node)
-    reason, message = _waiting_reason(record, pod, running=running)
+    reason, message = _waiting_reason(record, pod, untried, running=running)
     # A new message alone is no update: a scheduler rewrites it with every attempt.
     if before == (phase, pod.uid, pod.node or record.node) and reason == record.reason:
         return record
@@ -189,28 +205,47 @@ def _with_pod_status(record: TaskRecord, pod: PodState) -> TaskRecord:
     )
 
 
-def _waiting_reason(record: TaskRecord, pod: PodState, *, running: bool) -> tuple[str, str]:
+def _waiting_reason(record: TaskRecord, pod: PodState, untried: Outcome | None, *, running: bool) -> tuple[str, str]:
     """Return reason and message: why the pod does not run yet, or why it is being ended."""
     if record.ending is not None:
         return record.reason, record.message
     if running:
-        return "", ""
+        return (pod.waiting, pod.message) if pod.waiting == CRASH_LOOP else ("", "")
+    if untried is not None:
+        return untried.value, OUTCOME_INFO[untried].description
+    if pod.gated:
+        return "SchedulingGated", "the pod has scheduling gates"
     reason = pod.waiting or (Outcome.UNSCHEDULABLE.value if pod.unschedulable else "")
     return reason, (pod.message or pod.unschedulable) if reason else ""
 
 
-def _startup_failure(record: TaskRecord, pod: PodState, now: float, settings: BackendSettings) -> Outcome | None:
-    started_for = now - pod.started_at if pod.started_at is not None else 0.0
-    failure = startup_failure(pod, started_for, settings.image_seconds)
+def _startup_failure(
+    record: TaskRecord, pod: PodState, times: PodTimes, now: float, settings: BackendSettings
+) -> Outcome | None:
+    started_for = now - times.accepted if times.accepted is not None else 0.0
+    failure = startup_failure(pod, started_for, settings)
     if failure is not None:
         return failure
-    if pod.phase != "Pending" or record.phase is TaskPhase.RUNNING:
-        return None
-    if now < _pending_since(record, pod) + record.spec.pending_seconds:
+    if pod.phase != "Pending" or record.phase is TaskPhase.RUNNING or now < _start_limit(record, pod, times):
         return None
     if pod.waiting in IMAGE_ERRORS:
         return Outcome.IMAGE
-    return Outcome.STUCK if pod.node else Outcome.UNSCHEDULABLE
+    if pod.node:
+        return Outcome.STUCK
+    return Outcome.NO_SCHEDULER if _is_untried(pod) else Outcome.UNSCHEDULABLE
+
+
+def _start_limit(record: TaskRecord, pod: PodState, times: PodTimes) -> float:
+    """Return the time by which a pending pod must have a node, or have started; math.inf if there is none.
+
+    Waiting for room counts from the first attempt of a scheduler: a gated pod, or one whose gang is incomplete, cannot
+    be placed yet. Without any scheduler it counts from the creation.
+    """
+    if times.bound is not None:
+        return times.bound + record.spec.start_seconds
+    since = times.observed if _is_untried(pod) else times.tried
+    limit = record.spec.pending_seconds
+    return since + limit if since is not None and limit is not None else math.inf
 
 
 def _without_pod(record: TaskRecord, rejection: CreateRejection | None, now: float) -> TaskRecord:
@@ -219,11 +254,19 @@ def _without_pod(record: TaskRecord, rejection: CreateRejection | None, now: flo
         return _ended(record, record.ending, None, now)
     if rejection is None:
         return record
-    if not rejection.retriable or now >= rejection.since + record.spec.pending_seconds:
+    if not rejection.retriable or now >= _rejection_limit(record, rejection):
         return _ended(record, rejection.outcome, None, now, rejection.message)
     if record.reason != rejection.outcome:
         return _changed(record, reason=rejection.outcome.value, message=rejection.message)
     return record
+
+
+def _rejection_limit(record: TaskRecord, rejection: CreateRejection) -> float:
+    """Return the time until which creates are retried. A quota is waiting for room, other rejections are not."""
+    limit = record.spec.pending_seconds
+    if limit is None:
+        limit = math.inf if rejection.outcome is Outcome.QUOTA else record.spec.start_seconds
+    return rejection.since + limit
 
 
 def _ended(record: TaskRecord, outcome: Outcome, pod: PodState | None, now: float, message: str = "") -> TaskRecord:
@@ -242,13 +285,23 @@ def _ended(record: TaskRecord, outcome: Outcome, pod: PodState | None, now: floa
     retry = failures[kind.value] <= record.spec.retry.allowed(kind) and now < _deadline(record)
     if retry and not record.killing:
         return _next_attempt(record, failures, fields, now)
-    phase = TaskPhase.FAILED
     if outcome in (Outcome.SUCCEEDED, Outcome.KILLED):
-        phase = TaskPhase.SUCCEEDED if outcome is Outcome.SUCCEEDED else TaskPhase.KILLED
         failures = record.failures
+    if record.next_spec is not None:
+        if _runs_update(record, outcome, now):
+            return _next_attempt(record, failures, fields, now)
+        fields["message"] = f"{fields['message']}; its updated spec was not run"
+    phase = {Outcome.SUCCEEDED: TaskPhase.SUCCEEDED, Outcome.KILLED: TaskPhase.KILLED}.get(outcome, TaskPhase.FAILED)
     started = record.started_at if record.started_at is not None or pod is None else pod.started_at
     finished = pod.finished_at if pod is not None and pod.finished_at is not None else now
     return _changed(record, phase=phase, finished_at=finished, started_at=started, failures=failures, **fields)
+
+
+def _runs_update(record: TaskRecord, outcome: Outcome, now: float) -> bool:
+    """Return True if the end of the attempt begins the next one only because the spec was updated meanwhile."""
+    spec = record.next_spec
+    is_stopped = record.killing or outcome in (Outcome.KILLED, Outcome.DEADLINE) or now >= _deadline(record)
+    return spec is not None and spec.update_policy is UpdatePolicy.RUN and not is_stopped
 
 
 def _next_attempt(record: TaskRecord, failures: dict[str, int], fields: dict[str, object], now: float) -> TaskRecord:
@@ -260,43 +313,51 @@ def _next_attempt(record: TaskRecord, failures: dict[str, int], fields: dict[str
         spec=record.next_spec or record.spec,
         next_spec=None,
         attempt=record.attempt + 1,
-        attempt_at=now + record.spec.retry.pause(record.attempt),
+        attempt_at=now + (0.0 if failures == record.failures else record.spec.retry.pause(record.attempt)),
         failures=failures,
     )
 
 
-def _next_for_leftover_pod(pod: PodState, now: float, settings: BackendSettings) -> NextCall:
+def _next_for_leftover_pod(pod: PodState, times: PodTimes, now: float, settings: BackendSettings) -> NextCall:
     """Return the next call for a pod that is no longer needed."""
-    if pod.stopped:
-        return NextCall(ReleasePod(pod), math.inf)
-    return _stop(pod, now, settings)
+    if not pod.stopped:
+        return _stop(pod, times, now, settings)
+    if pod.phase == "Failed" and not pod.deleting and times.stopped is not None:
+        kept_until = times.stopped + settings.keep_failed_seconds
+        if now < kept_until:
+            return NextCall(None, kept_until)
+    return NextCall(ReleasePod(pod), math.inf)
 
 
-def _next_for_current_pod(record: TaskRecord, pod: PodState, now: float, settings: BackendSettings) -> NextCall:
+def _next_for_current_pod(
+    record: TaskRecord, pod: PodState, times: PodTimes, now: float, settings: BackendSettings
+) -> NextCall:
     """Return the next call for the pod of the current attempt."""
     if record.ending is not None or pod.deleting:
-        return _stop(pod, now, settings)
-    limits = [_pending_since(record, pod) + record.spec.pending_seconds if pod.phase == "Pending" else math.inf]
-    if pod.started_at is not None and pod.waiting:
-        limits.append(pod.started_at + settings.image_seconds)
+        return _stop(pod, times, now, settings)
+    limits = [_start_limit(record, pod, times) if pod.phase == "Pending" else math.inf]
+    if _is_untried(pod):
+        limits.append(times.observed + settings.scheduler_seconds)
+    if times.accepted is not None and pod.waiting:
+        limits.append(times.accepted + settings.image_seconds)
+    if times.main_ended is not None:
+        limits.append(times.main_ended + settings.sidecar_seconds)
     return NextCall(None, min((at for at in limits if at > now), default=math.inf))
 
 
-def _stop(pod: PodState, now: float, settings: BackendSettings) -> NextCall:
+def _stop(pod: PodState, times: PodTimes, now: float, settings: BackendSettings) -> NextCall:
     if not pod.deleting:
         return NextCall(DeletePod(pod, settings.kill_grace_seconds), math.inf)
-    lost_at = (pod.delete_at if pod.delete_at is not None else now) + settings.lost_seconds
+    lost_at = _lost_at(pod, times, settings)
     return NextCall(DeletePod(pod, 0), math.inf) if now >= lost_at else NextCall(None, lost_at)
 
 
-def _pending_since(record: TaskRecord, pod: PodState) -> float:
-    """Return the start of the pending limit: time before the pod existed (the backend may have been down) is free."""
-    return max(record.attempt_at, pod.created_at or 0.0)
-
-
-def _next_limit(record: TaskRecord, now: float) -> float:
-    deadline = _deadline(record)
-    return deadline if not record.final and deadline > now else math.inf
+def _next_limit(record: TaskRecord, rejection: CreateRejection | None, now: float) -> float:
+    """Return the next time at which the task, or an attempt whose pod is rejected, reaches a limit."""
+    if record.final:
+        return math.inf
+    limits = [_deadline(record), math.inf if rejection is None else _rejection_limit(record, rejection)]
+    return min((at for at in limits if at > now), default=math.inf)
 
 
 def _deadline(record: TaskRecord) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from pyscheduler.api import ApiError
 from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.task import Json
-from pyscheduler.backend.template import ATTEMPT, BACKEND, FINALIZER, SUBMISSION, TASK_ID
+from pyscheduler.backend.template import ATTEMPT, BACKEND, CONTAINERS, FINALIZER, SUBMISSION, TASK_ID
 from pyscheduler.kube.decode import UNREADABLE
 from pyscheduler.kube.numbers import natural
 
@@ -46,9 +47,11 @@ class _ContainerState(msgspec.Struct, frozen=True):
     terminated: _Terminated | None = None
 
 
-class _ContainerStatus(msgspec.Struct, frozen=True):
+class _ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     state: _ContainerState | None = None
+    last_state: _ContainerState | None = None
+    restart_count: int = 0
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -60,6 +63,7 @@ class _Condition(msgspec.Struct, frozen=True):
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
+    restart_policy: str = "Always"
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -119,8 +123,10 @@ def state_of(pod: PodDocument) -> PodState:
     scheduled, disrupted = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     waiting = next((s.state.waiting for s in statuses if s.state and s.state.waiting), None)
-    ended = [s.state.terminated for s in statuses if s.state and s.state.terminated]
+    main_ended = _ended_for_good(pod, annotations.get(CONTAINERS, ""))
+    ended = main_ended or _terminated(statuses)
     decisive = next((e for e in ended if e.exit_code), ended[0] if ended else None)
+    is_gated = scheduled is not None and scheduled.reason == "SchedulingGated"
     return PodState(
         name=meta.name,
         uid=meta.uid,
@@ -141,11 +147,33 @@ def state_of(pod: PodDocument) -> PodState:
         exit_code=decisive.exit_code if decisive else None,
         exit_reason=decisive.reason if decisive else "",
         disruption=disrupted.reason if disrupted and disrupted.status == "True" else "",
-        unschedulable=scheduled.message or scheduled.reason if scheduled and scheduled.status == "False" else "",
+        unschedulable=scheduled.message or scheduled.reason
+        if scheduled and scheduled.status == "False" and not is_gated
+        else "",
+        gated=is_gated,
+        restarts=max((s.restart_count for s in statuses), default=0),
+        containers=tuple(filter(None, annotations.get(CONTAINERS, "").split(","))),
+        main_ended=bool(main_ended),
         created_at=_seconds(meta.creation_timestamp),
         started_at=_seconds(status.start_time),
         finished_at=max((t for e in ended if (t := _seconds(e.finished_at)) is not None), default=None),
     )
+
+
+def _terminated(statuses: Iterable[_ContainerStatus]) -> list[_Terminated]:
+    """Return how the containers ended; for one that waits for its restart, how it ended the last time."""
+    states = (s.state if s.state and not s.state.waiting else s.last_state for s in statuses)
+    return [state.terminated for state in states if state and state.terminated]
+
+
+def _ended_for_good(pod: PodDocument, containers: str) -> list[_Terminated]:
+    """Return how the task's own containers ended; empty while one of them runs or may be restarted."""
+    named = set(containers.split(",")) if containers else set()
+    own = [s for s in pod.status.container_statuses or () if s.name in named]
+    ended = [s.state.terminated for s in own if s.state and s.state.terminated]
+    policy = pod.spec.restart_policy
+    is_over = policy == "Never" or (policy == "OnFailure" and not any(e.exit_code for e in ended))
+    return ended if is_over and named and len(ended) == len(named) else []
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -12,10 +11,12 @@ from typing import NamedTuple
 from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import PodsApi
+from pyscheduler.backend.context import BackendContext
 from pyscheduler.backend.decide import Call, CreatePod, DeletePod, Get
 from pyscheduler.backend.errors import retry_after
 from pyscheduler.backend.groups import TaskPodGroups
 from pyscheduler.backend.pods import PodsSnapshot, PodState
+from pyscheduler.backend.releases import ReleaseHook
 from pyscheduler.backend.store import PodSnapshotStore
 from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import BACKEND, TASK
@@ -44,14 +45,13 @@ class ApiCallExecutor:
         store: PodSnapshotStore,
         groups: TaskPodGroups,
         body: Callable[[TaskRecord], Json],
-        rng: random.Random,
-        may_call: Callable[[], bool],
+        releases: ReleaseHook,
+        context: BackendContext,
         on_result: ResultHandler,
     ) -> None:
-        """`may_call` returns False while another backend may have the Lease: calls then fail and are retried."""
-        self._may_call = may_call
+        self._releases, self._metrics, self._context = releases, context.metrics, context
         self._client, self._store, self._groups = client, store, groups
-        self._body, self._on_result, self._rng = body, on_result, rng
+        self._body, self._on_result, self._rng = body, on_result, context.rng
         self._deletions: deque[TaskCall] = deque()
         self._creations: deque[TaskCall] = deque()
         self._group_deletions: set[asyncio.Task[None]] = set()
@@ -73,11 +73,17 @@ class ApiCallExecutor:
         while True:
             await self._queued.acquire()
             task_call = (self._deletions or self._creations).popleft()
+            began = asyncio.get_running_loop().time()
             try:
                 result: PodState | ApiError | None = await self._execute(task_call)
             except ApiError as problem:
                 result = problem
+            self._observe(task_call.call, result, asyncio.get_running_loop().time() - began)
             self._on_result(task_call, result)
+
+    def _observe(self, call: Call, result: PodState | ApiError | None, seconds: float) -> None:
+        name = {CreatePod: "create", Get: "get", DeletePod: "delete"}.get(type(call), "release")
+        self._metrics.observe_call(name, result.status if isinstance(result, ApiError) else 200, seconds)
 
     async def stop(self) -> None:
         """Cancel the deletions of PodGroups that are in flight."""
@@ -87,7 +93,7 @@ class ApiCallExecutor:
 
     async def _execute(self, task_call: TaskCall) -> PodState | None:
         call = task_call.call
-        if not self._may_call():
+        if not self._context.may_call():
             raise ApiError(_TOO_MANY_REQUESTS, "LeaseExpired", "the backend's Lease has expired and is renewed first")
         if isinstance(call, CreatePod):
             return await self._create(task_call.record)
@@ -96,6 +102,7 @@ class ApiCallExecutor:
         if isinstance(call, DeletePod):
             await self._ignore_gone(self._client.delete_pod(call.pod.name, call.pod.uid, call.grace))
         else:
+            await self._releases.before_release(task_call.record, call.pod)
             await self._release(call.pod)
         return None
 

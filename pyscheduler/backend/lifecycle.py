@@ -11,7 +11,6 @@ import asyncio
 import heapq
 import logging
 import math
-import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
@@ -21,10 +20,10 @@ from pyscheduler.api import ApiError
 from pyscheduler.backend.adoption import is_orphan
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.broadcast import BroadcastEvent
+from pyscheduler.backend.context import BackendContext
 from pyscheduler.backend.decide import (
     Call,
     CreatePod,
-    CreateRejection,
     DeletePod,
     Get,
     Observation,
@@ -32,10 +31,12 @@ from pyscheduler.backend.decide import (
     act,
     observe,
 )
-from pyscheduler.backend.errors import is_retriable, retry_after
+from pyscheduler.backend.errors import retry_after
 from pyscheduler.backend.executor import ApiCallExecutor, ResultHandler, TaskCall
 from pyscheduler.backend.outcomes import Outcome
-from pyscheduler.backend.pods import PodsSnapshot, PodState
+from pyscheduler.backend.pods import PodsSnapshot, PodState, PodTimes
+from pyscheduler.backend.quota_waiters import QuotaWaiters
+from pyscheduler.backend.rejections import CreateRejection, rejection_of
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateLost, StateProblem
 from pyscheduler.backend.store import Subscription
@@ -45,7 +46,7 @@ from pyscheduler.backend.template import pod_name
 
 REPEAT_SECONDS = 30.0
 """Seconds after which an accepted deletion without visible effect is sent again."""
-_FORBIDDEN, _SERVER_FAILED = 403, 500
+_SERVER_FAILED = 500
 _log = logging.getLogger(__name__)
 
 
@@ -77,14 +78,16 @@ class TaskPodsLifecycleManager:
         subscription: Subscription,
         notify: Callable[[TaskRecord], None],
         create_executor: Callable[[ResultHandler], ApiCallExecutor],
-        clock: Callable[[], float],
-        rng: random.Random,
+        context: BackendContext,
     ) -> None:
         self.committed = BroadcastEvent()
         """Notified after each commit."""
         self._table, self._settings, self._subscription = table, settings, subscription
-        self._notify, self._clock, self._rng = notify, clock, rng
+        self._notify = notify
+        self._clock, self._rng, self._problems, self._metrics = context[:4]
         self._pods: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
+        self._quota_waiters = QuotaWaiters()
+        self._times: dict[str, PodTimes] = {}
         self._runtimes: defaultdict[str, _TaskRuntime] = defaultdict(_TaskRuntime)
         self._dirty: dict[str, None] = dict.fromkeys(table.records)
         self._timers: list[tuple[float, str]] = []
@@ -136,11 +139,12 @@ class TaskPodsLifecycleManager:
         problem = result
         if isinstance(task_call.call, CreatePod) and (problem.status == 0 or problem.status >= _SERVER_FAILED):
             runtime.create_unconfirmed = True
-        rejected = isinstance(task_call.call, CreatePod) and 400 <= problem.status < 500
-        if rejected and (problem.status == _FORBIDDEN or not is_retriable(problem)):
-            outcome = Outcome.QUOTA if "quota" in str(problem) else Outcome.REFUSED
+        if isinstance(task_call.call, CreatePod):
             since = runtime.rejection.since if runtime.rejection is not None else now
-            runtime.rejection = CreateRejection(outcome, str(problem), since, is_retriable(problem))
+            name = pod_name(self._settings.name, task, task_call.record.attempt)
+            runtime.rejection = rejection_of(problem, name, since) or runtime.rejection
+            if runtime.rejection is not None and runtime.rejection.outcome is Outcome.QUOTA:
+                self._quota_waiters.add(task_call.record.spec)
         runtime.backoff = runtime.backoff or ExponentialBackoff(self._rng)
         runtime.retry_at = now + runtime.backoff.next_delay(retry_after(problem))
         _log.info("task %r: API call failed, retrying in %.1f s if needed: %s", task, runtime.retry_at - now, problem)
@@ -150,6 +154,7 @@ class TaskPodsLifecycleManager:
         if isinstance(task_call.call, CreatePod | Get):
             runtime.create_unconfirmed = False
             runtime.absence_confirmed = result is None
+            self._end_quota_wait(task_call.record.id)
         if isinstance(task_call.call, DeletePod | ReleasePod):
             runtime.accepted_at = {**runtime.accepted_at, _kind(task_call.call): now}
 
@@ -159,7 +164,12 @@ class TaskPodsLifecycleManager:
             self._dirty.update(dict.fromkeys(self._table.records))
         for pod in snapshot.deleted.values():
             self._handle_deleted(pod)
+        now = self._clock()
         for pod in snapshot.pods.values():
+            times = self._times.get(pod.uid, PodTimes(observed=now))
+            self._times[pod.uid] = times.after(pod, now)
+            if pod.terminal and times.stopped is None:
+                self._retry_after_quota()
             if self._is_orphan(pod):
                 self._warn_of_orphan(pod)
             before = self._pods[pod.task].get(pod.name)
@@ -172,6 +182,11 @@ class TaskPodsLifecycleManager:
 
     def _handle_deleted(self, pod: PodState) -> None:
         self._warned.discard(pod.uid)
+        times = self._times.pop(pod.uid, None)
+        if times is not None:
+            if times.stopped is None:
+                self._retry_after_quota()
+            self._metrics.observe_pod(times, self._clock())
         pods = self._pods.get(pod.task, {})
         if pod.name in pods and pods[pod.name].uid == pod.uid:
             del pods[pod.name]
@@ -182,6 +197,18 @@ class TaskPodsLifecycleManager:
             runtime.deleted = {**runtime.deleted, pod.uid: pod}
             runtime.accepted_at = {key: at for key, at in runtime.accepted_at.items() if key[0] != pod.uid}
             self._dirty[pod.task] = None
+
+    def _end_quota_wait(self, task: str) -> None:
+        """Let the next task try if this one no longer waits for a quota."""
+        if self._quota_waiters.discard(task):
+            self._retry_after_quota()
+
+    def _retry_after_quota(self) -> None:
+        """Create the first pod that a quota has rejected: there may be room for it now."""
+        first = self._quota_waiters.first
+        if first:
+            self._runtimes[first].retry_at = 0.0
+            self._dirty[first] = None
 
     def _is_orphan(self, pod: PodState) -> bool:
         return is_orphan(pod, self._table.records.get(pod.task), self._settings.name)
@@ -206,10 +233,12 @@ class TaskPodsLifecycleManager:
             except StateProblem as problem:
                 pause = backoff.next_delay()
                 _log.error("writing the state failed, retrying in %.1f s: %s", pause, problem)
+                self._problems.report("state", problem)
                 await asyncio.sleep(pause)
                 self._wake.set()
             else:
                 backoff.reset()
+                self._problems.clear("state")
 
     async def _sleep(self) -> None:
         until = min(
@@ -233,7 +262,9 @@ class TaskPodsLifecycleManager:
                 self._decide(task, now)
             due = bool(tasks) or now >= self._resource_version_at + self._settings.place_seconds
             resource_version = self._subscription.resource_version if due else None
+            began = asyncio.get_running_loop().time()
             committed = await self._table.commit(None if resource_version is None else str(resource_version))
+            self._metrics.observe_step("commit", asyncio.get_running_loop().time() - began)
             self._resource_version_at = now if due else self._resource_version_at
         except BaseException:
             self._dirty = {**tasks, **self._dirty}
@@ -260,6 +291,9 @@ class TaskPodsLifecycleManager:
             if new is record:
                 break
             self._table.change(record, new)
+            if new.attempt != record.attempt or (new.final and not record.final):
+                self._metrics.count_attempt(new.reason)
+                self._end_quota_wait(task)
             if new.attempt != record.attempt:
                 self._runtimes[task].rejection, self._runtimes[task].create_unconfirmed = None, False
                 self._runtimes[task].absence_confirmed = False
@@ -284,6 +318,8 @@ class TaskPodsLifecycleManager:
         call, wake = act(record, self._observation(record), now, self._settings)
         if call is not None and now < runtime.retry_at:
             call, wake = None, runtime.retry_at
+        if isinstance(call, CreatePod) and not self._quota_waiters.may_try(record.id):
+            call = None
         if isinstance(call, DeletePod | ReleasePod):
             repeat_at = runtime.accepted_at.get(_kind(call), -math.inf) + REPEAT_SECONDS
             call, wake = (None, repeat_at) if now < repeat_at else (call, wake)
@@ -321,6 +357,7 @@ class TaskPodsLifecycleManager:
             create_unconfirmed=runtime.create_unconfirmed,
             absence_confirmed=runtime.absence_confirmed,
             rejection=runtime.rejection,
+            times=self._times,
         )
 
     # -- timers ----------------------------------------------------------------------------------------------------

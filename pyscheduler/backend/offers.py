@@ -13,6 +13,7 @@ from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.task_table import TaskTable
 
+_FORBIDDEN: Final = 403
 _QUOTAS: Final = ResourceKind("", "v1", "resourcequotas", "ResourceQuota")
 
 
@@ -56,14 +57,17 @@ class NamespaceQuota:
     which rejects the pod; its task then waits.
     """
 
-    def __init__(self, client: PodsApi) -> None:
-        self._client = client
+    def __init__(self, client: PodsApi, *, optional: bool = False) -> None:
+        """With `optional`, quotas that may not be read (RBAC) do not count."""
+        self._client, self._optional = client, optional
 
     async def limit(self, ours: Resources) -> Resources | None:
         """Return the quota that remains for the backend; None if there is no quota. ApiError."""
         try:
             quotas = await self._client.list_objects(_QUOTAS)
         except ApiError as problem:
+            if self._optional and problem.status == _FORBIDDEN:
+                return None
             message = f"the ResourceQuotas of namespace {self._client.namespace} cannot be read: {problem}"
             raise ApiError(problem.status, problem.reason, message) from None
         limit: dict[str, int] = {}

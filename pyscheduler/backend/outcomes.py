@@ -34,10 +34,15 @@ class Outcome(enum.StrEnum):
     NODE_REFUSED = "NodeRefused"
     GONE = "Gone"
     STUCK = "Stuck"
+    CRASH_LOOP = "CrashLoopBackOff"
     UNSCHEDULABLE = "Unschedulable"
+    NO_SCHEDULER = "NoScheduler"
     IMAGE = "ImageError"
     CONFIG = "CreateContainerConfigError"
     REFUSED = "Refused"
+    FORBIDDEN = "Forbidden"
+    POD_SECURITY = "PodSecurity"
+    NAMESPACE_DELETED = "NamespaceDeleted"
     QUOTA = "QuotaExceeded"
     DEADLINE = "DeadlineExceeded"
     KILLED = "Killed"
@@ -62,10 +67,21 @@ OUTCOME_INFO: dict[Outcome, OutcomeInfo] = {
     Outcome.NODE_REFUSED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the kubelet rejected the pod"),
     Outcome.GONE: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod no longer exists and its end was not observed"),
     Outcome.STUCK: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod has a node but did not start in time"),
+    Outcome.CRASH_LOOP: OutcomeInfo(FailureKind.APPLICATION, "a container failed after each of its restarts"),
     Outcome.UNSCHEDULABLE: OutcomeInfo(FailureKind.CONFIGURATION, "no node was found in time"),
+    Outcome.NO_SCHEDULER: OutcomeInfo(
+        FailureKind.CONFIGURATION, "no scheduler has tried the pod: is one running with its schedulerName?"
+    ),
     Outcome.IMAGE: OutcomeInfo(FailureKind.CONFIGURATION, "the image cannot be pulled"),
     Outcome.CONFIG: OutcomeInfo(FailureKind.CONFIGURATION, "the container cannot be created with this configuration"),
     Outcome.REFUSED: OutcomeInfo(FailureKind.CONFIGURATION, "the API server rejected the pod"),
+    Outcome.FORBIDDEN: OutcomeInfo(FailureKind.CONFIGURATION, "the backend may not create pods"),
+    Outcome.POD_SECURITY: OutcomeInfo(
+        FailureKind.CONFIGURATION, "the Pod Security level of the namespace forbids the pod"
+    ),
+    Outcome.NAMESPACE_DELETED: OutcomeInfo(
+        FailureKind.CONFIGURATION, "the namespace is being deleted or does not exist"
+    ),
     Outcome.QUOTA: OutcomeInfo(FailureKind.CONFIGURATION, "the quota of the namespace had no room for the pod in time"),
     Outcome.DEADLINE: OutcomeInfo(FailureKind.NONE, "the task did not finish by its deadline"),
     Outcome.KILLED: OutcomeInfo(FailureKind.NONE, "the owner killed the task"),

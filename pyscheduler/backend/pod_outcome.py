@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.pods import PodState
+from pyscheduler.backend.settings import BackendSettings
 
 IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable"})
 PERMANENT_IMAGE_ERRORS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 """Waiting reasons that do not go away by themselves."""
+CRASH_LOOP = "CrashLoopBackOff"
 CONFIG_ERRORS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 _BY_DISRUPTION = {
@@ -40,7 +42,7 @@ def outcome_of(pod: PodState, ending: Outcome | None) -> Outcome:
     `ending` is the backend's own reason to end it, if any. Order: success, `ending`, disruption or deletion of the
     pod, and last the exit codes, because containers of a disrupted pod fail too.
     """
-    if pod.phase == "Succeeded":
+    if pod.phase == "Succeeded" or (pod.main_ended and pod.exit_code == 0):
         return Outcome.SUCCEEDED
     if ending is not None:
         return ending
@@ -54,6 +56,13 @@ def outcome_of(pod: PodState, ending: Outcome | None) -> Outcome:
         return Outcome.GONE
     if pod.exit_code is None:
         return Outcome.NODE_REFUSED
+    return container_outcome(pod)
+
+
+def container_outcome(pod: PodState) -> Outcome:
+    """Return the outcome of the task's own containers, which have ended."""
+    if pod.exit_code == 0:
+        return Outcome.SUCCEEDED
     return Outcome.OOM_KILLED if pod.exit_reason == "OOMKilled" else Outcome.FAILED
 
 
@@ -73,14 +82,17 @@ def _ended_before_deletion(pod: PodState) -> bool:
     return pod.finished_at + _TIMESTAMP_RESOLUTION < pod.delete_at - pod.grace
 
 
-def startup_failure(pod: PodState, started_for: float, patience: float) -> Outcome | None:
+def startup_failure(pod: PodState, started_for: float, settings: BackendSettings) -> Outcome | None:
     """Return the outcome of a pod that cannot start, None while it still may.
 
-    `started_for`: seconds since the kubelet accepted the pod. `patience`: seconds before a transient error is final.
+    `started_for`: seconds since the kubelet accepted the pod.
     """
     if pod.waiting in PERMANENT_IMAGE_ERRORS:
         return Outcome.IMAGE
-    if started_for < patience:
+    if pod.waiting == CRASH_LOOP:
+        most = settings.crash_restarts
+        return Outcome.CRASH_LOOP if most is not None and pod.restarts >= most else None
+    if started_for < settings.image_seconds:
         return None
     if pod.waiting in IMAGE_ERRORS:
         return Outcome.IMAGE

@@ -41,7 +41,15 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     disruption: str = ""
     """Reason of the condition DisruptionTarget."""
     unschedulable: str = ""
-    """Message of the condition PodScheduled if that is False."""
+    """Message of the condition PodScheduled if that is False and the pod has no scheduling gate."""
+    gated: bool = False
+    """True while scheduling gates keep schedulers from the pod."""
+    restarts: int = 0
+    """Most restarts of one container."""
+    containers: tuple[str, ...] = ()
+    """Names of the task's own containers."""
+    main_ended: bool = False
+    """True if all containers of the task have ended for good; injected sidecars may still run."""
     created_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
@@ -55,6 +63,38 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     def stopped(self) -> bool:
         """True if no container runs any more: the pod is terminal, or deleted with its grace period over."""
         return self.terminal or (self.deleting and self.grace == 0)
+
+
+class PodTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Times at which states of a pod were first observed, by the backend's clock; None if they were not.
+
+    Durations are differences of these, so neither the clocks of other machines nor a restart end a task early.
+    """
+
+    observed: float
+    tried: float | None = None
+    """A scheduler had tried the pod and found no node."""
+    accepted: float | None = None
+    """The kubelet had accepted the pod."""
+    bound: float | None = None
+    running: float | None = None
+    main_ended: float | None = None
+    deleting: float | None = None
+    stopped: float | None = None
+
+    def after(self, pod: PodState, now: float) -> PodTimes:
+        """Return the times after an observation of the pod; the given object if nothing is new."""
+        states = {
+            "tried": bool(pod.unschedulable),
+            "accepted": pod.started_at is not None,
+            "bound": bool(pod.node),
+            "running": pod.phase == "Running",
+            "main_ended": pod.main_ended,
+            "deleting": pod.deleting,
+            "stopped": pod.stopped,
+        }
+        new = {name: now for name, is_so in states.items() if is_so and getattr(self, name) is None}
+        return msgspec.structs.replace(self, **new) if new else self
 
 
 class PodsSnapshot(msgspec.Struct, frozen=True, kw_only=True):

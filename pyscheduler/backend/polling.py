@@ -11,6 +11,7 @@ from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.errors import retry_after
+from pyscheduler.backend.problems import Problems
 from pyscheduler.backend.store import PodSnapshotStore
 
 _log = logging.getLogger(__name__)
@@ -33,9 +34,11 @@ class PodsPollingSnapshotSource:
         store: PodSnapshotStore,
         seconds: float,
         rng: random.Random,
+        problems: Problems,
         relist: Callable[[], None] = lambda: None,
     ) -> None:
         self._client, self._selector, self._store, self._seconds = client, selector, store, seconds
+        self._problems = problems
         self._rng, self._relist = rng, relist
         self._backoff = ExponentialBackoff(rng)
 
@@ -53,6 +56,7 @@ class PodsPollingSnapshotSource:
         except ApiError as problem:
             pause = self._backoff.next_delay(retry_after(problem))
             _log.warning("listing pods failed, retrying in %.1f s: %s", pause, problem)
+            self._problems.report("pods", f"they cannot be listed: {problem}")
             return min(pause, self._seconds)
         listed = snapshot.resource_version
         if known is not None and listed is not None and listed < known:
@@ -62,4 +66,5 @@ class PodsPollingSnapshotSource:
         else:
             self._store.merge(snapshot)
         self._backoff.reset()
+        self._problems.clear("pods")
         return self._seconds * self._rng.uniform(0.9, 1.1)

@@ -5,32 +5,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from pyscheduler.api import ApiError
+from pyscheduler.backend.admission import AdmissionQueue
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import PodsApi
+from pyscheduler.backend.context import BackendContext
+from pyscheduler.backend.delivery import OnUpdate, UpdateDelivery
 from pyscheduler.backend.errors import BackendStopped, retry_after
 from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.groups import TaskPodGroups
 from pyscheduler.backend.identity import acquire_lease, bind_state
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
+from pyscheduler.backend.logs import LogStore, PodLogs
 from pyscheduler.backend.offers import Budget, QuotaAccountant
 from pyscheduler.backend.polling import PodsPollingSnapshotSource
+from pyscheduler.backend.releases import ReleaseHook
 from pyscheduler.backend.resources import NOTHING, Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import SavedState, StateProblem, StateStore
 from pyscheduler.backend.state.lease import StateLease
 from pyscheduler.backend.store import PodSnapshotStore, Subscription
-from pyscheduler.backend.task import TaskRecord, allocated_resources
+from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources
 from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.template import pod_body, selector
-from pyscheduler.backend.updates import OnUpdate, UpdateQueue
+from pyscheduler.backend.updates import UpdateQueue
+from pyscheduler.backend.watchdog import LoopWatchdog
 from pyscheduler.backend.watching import PodsWatchSnapshotSource
 from pyscheduler.kube.numbers import natural
 
@@ -55,14 +60,13 @@ async def open_state(
     budget: Budget | None,
     client: PodsApi,
     settings: BackendSettings,
-    clock: Callable[[], float],
-    rng: random.Random,
+    context: BackendContext,
 ) -> OpenedState:
     """Open the state and acquire the Lease. StateInUse, StateProblem; ApiError if the budget is unreadable."""
     saved, lease = await store.open(), None
     try:
-        identity = await bind_state(store, saved, client, settings.name, rng)
-        lease = await acquire_lease(client, identity, clock)
+        identity = await bind_state(store, saved, client, settings.name, context.rng)
+        lease = await acquire_lease(client, identity, context.clock)
         table = TaskTable(store, saved.records, saved.resource_version)
         quota = QuotaAccountant(budget, table)
         await quota.refresh(_used_by_pods(table))
@@ -82,25 +86,33 @@ class BackendRuntime:
         client: PodsApi,
         opened: OpenedState,
         settings: BackendSettings,
-        clock: Callable[[], float],
-        rng: random.Random,
+        context: BackendContext,
+        log_stores: Sequence[LogStore] = (),
     ) -> None:
         self.table, self.quota, self._lease = opened.table, opened.quota, opened.lease
-        self._state, self._settings, self._clock, self._rng = opened.store, settings, clock, rng
+        context = context._replace(may_call=lambda: self._lease.is_held)
+        self.context = context
+        self._state, self._settings, self._rng = opened.store, settings, context.rng
+        self.logs = PodLogs(client.lister_watcher, client.namespace)
         resource_version = natural(opened.saved.resource_version or "")
         store = PodSnapshotStore(resource_version)
         self._subscription = store.subscribe()
         self._groups = TaskPodGroups(client, self.table, settings.name)
         body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler, finalizer=settings.finalizer)
-        create_executor = partial(ApiCallExecutor, client, store, self._groups, body, rng, lambda: self._lease.is_held)
+        releases = ReleaseHook(self.logs, log_stores, settings, context.problems)
+        create_executor = partial(ApiCallExecutor, client, store, self._groups, body, releases, context)
         self.update_queue = UpdateQueue(self._confirm)
+        context.metrics.collect_from(self.table, lambda: self.update_queue.size, context.problems)
         self.manager = TaskPodsLifecycleManager(
-            self.table, settings, self._subscription, self.update_queue.put, create_executor, clock, rng
+            self.table, settings, self._subscription, self.update_queue.put, create_executor, context
         )
+        self.admission = AdmissionQueue(self.quota, settings.backfill_seconds, self.insert, context.clock)
+        self._watchdog = LoopWatchdog(context.problems, settings.blocked_seconds)
         labels = selector(settings.name)
+        seconds, rng = settings.poll_seconds, context.rng
         self._watching = PodsWatchSnapshotSource(client, labels, store, resource_version, rng)
         self._polling = PodsPollingSnapshotSource(
-            client, labels, store, settings.poll_seconds, rng, self._watching.relist
+            client, labels, store, seconds, rng, context.problems, self._watching.relist
         )
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopped: BackendStopped | None = None
@@ -119,10 +131,13 @@ class BackendRuntime:
         self._run("quota", self._refresh_budget())
         if self._settings.ttl_seconds_after_finished is not None:
             self._run("finished tasks", self._forget_finished(self._settings.ttl_seconds_after_finished))
+        self._run("admission", self.admission.run(self.flush))
         if any(record.spec.gang is not None for record in saved.records.values()):
             self._run("pod groups", self._delete_leftover_groups())
         if on_update is not None:
-            self._run("updates", self.update_queue.call(on_update))
+            delivery = UpdateDelivery(self.update_queue, on_update, self._settings, self.context)
+            self._run("updates", delivery.run())
+        self._watchdog.start()
         for number in range(self._settings.concurrency):
             self._run(f"worker {number}", self.manager.executor.run_worker())
 
@@ -134,6 +149,7 @@ class BackendRuntime:
         self._halt(BackendStopped("the backend has been stopped"))
         for task in self._tasks.values():
             task.cancel()
+        self._watchdog.stop()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self.manager.executor.stop()
         with contextlib.suppress(StateProblem):
@@ -141,10 +157,22 @@ class BackendRuntime:
         await self._lease.release()
         await self._state.close()
 
+    @property
+    def problem(self) -> str:
+        """Reason why the backend has stopped, or the current problems; "" if there are none."""
+        return str(self._stopped) if self._stopped is not None else str(self.context.problems)
+
     def check(self) -> None:
         """Raise BackendStopped if the backend has stopped."""
         if self._stopped is not None:
             raise self._stopped
+
+    def insert(self, spec: TaskSpec) -> None:
+        """Add a task; its resources are allocated from now on."""
+        now = self.context.clock()
+        submission = f"{self.context.rng.getrandbits(64):016x}"
+        self.table.change(None, TaskRecord(spec=spec, submission=submission, submitted_at=now, attempt_at=now))
+        self.manager.enqueue(spec.id)
 
     async def flush(self) -> None:
         """Wait until all changes so far are durable. BackendStopped."""
@@ -169,6 +197,7 @@ class BackendRuntime:
         """Wake all waiters; they raise BackendStopped or end their iteration."""
         self._stopped = self._stopped or why
         self.table.fail(self._stopped)
+        self.admission.fail(self._stopped)
         self.update_queue.end()
         self.manager.committed.notify_all()
         self.quota.changed.notify_all()
@@ -188,6 +217,7 @@ class BackendRuntime:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(refreshed_at + self._settings.budget_seconds):
                     await self.manager.committed.wait()
+            self.admission.wake()
             if loop.time() < refreshed_at + self._settings.budget_seconds:
                 self.quota.changed.notify_all()
                 continue
@@ -196,6 +226,10 @@ class BackendRuntime:
                 await self.quota.refresh(_used_by_pods(self.table))
             except ApiError as problem:
                 _log.warning("reading the budget failed, keeping the last limit: %s", problem)
+                self.context.problems.report("budget", problem)
+            else:
+                self.context.problems.clear("budget")
+                self.admission.wake()
 
     async def _check_state(self) -> None:
         """Check the state every few seconds, so that a removed file is noticed without a commit. StateLost."""
@@ -207,7 +241,7 @@ class BackendRuntime:
         """Forget the records of tasks that settled more than `ttl` seconds ago."""
         while True:
             await asyncio.sleep(min(ttl, _FORGET_SECONDS))
-            finished_before = self._clock() - ttl
+            finished_before = self.context.clock() - ttl
             settled = [record for record in self.table.records.values() if record.settled and record.acknowledged]
             for record in settled:
                 if (record.finished_at or 0.0) <= finished_before:

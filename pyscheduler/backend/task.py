@@ -47,6 +47,15 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.longest_backoff_seconds, self.backoff_seconds * 2.0 ** min(attempt - 1, 30))
 
 
+class UpdatePolicy(enum.StrEnum):
+    """Effect of an update for which the task's pod had to be replaced, when that pod ends."""
+
+    RUN = "run"
+    """The task runs again with the updated spec, however the pod ended, and whatever retries are left."""
+    DISCARD = "discard"
+    """The task is final; its record keeps the updated spec in `next_spec` and the message names it."""
+
+
 class TaskGang(msgspec.Struct, frozen=True, kw_only=True):
     """Group of tasks that start together or not at all, once `size` tasks with this gang name fit.
 
@@ -80,15 +89,27 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     annotations: dict[str, str] = {}
     priority_class: str = ""
     queue: str = ""
-    """Value of the pod label pyscheduler.io/queue, for plugins and tools that share resources between queues."""
+    """Queue (docs/queues.md) of the task or its gang, also the value of the pod label pyscheduler.io/queue."""
     gang: TaskGang | None = None
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     scheduler: str = ""
     """schedulerName of the pod; "": that of the backend."""
+    service_account: str = ""
+    pull_secrets: tuple[str, ...] = ()
+    """Names of the Secrets for the image registry."""
+    main_container: str = ""
+    """Container whose end is the task's end; "": all containers of the spec, without those that webhooks inject."""
+    priority: int = 0
+    """Order in the backend's own queue: higher first. The pod's priority is that of `priority_class`."""
+    update_policy: UpdatePolicy = UpdatePolicy.RUN
+    """Effect of an update during an attempt, once that ends: run the task again with the new spec, or not."""
     retry: RetryPolicy = RetryPolicy()
-    pending_seconds: float = 600.0
-    """Time an attempt may stay Pending or rejected before it ends as Unschedulable, Stuck or QuotaExceeded."""
+    pending_seconds: float | None = None
+    """Time an attempt may wait for room before it ends as Unschedulable, NoScheduler or QuotaExceeded; None: no limit.
+    It counts from the first attempt of a scheduler, or the first rejection by a quota."""
+    start_seconds: float = 600.0
+    """Time a pod with a node may take to start before it ends as Stuck; also for creates that other rules reject."""
     deadline_seconds: float | None = None
     """Time limit of the task from its submission, including all attempts and backoffs."""
     owner: Any = None
@@ -235,8 +256,9 @@ def _problem(spec: TaskSpec) -> str:
         )
     if spec.gang is not None and (spec.gang.size < 1 or not spec.gang.name):
         return "gang needs a name and a size of at least 1"
-    if spec.pending_seconds <= 0 or (spec.deadline_seconds is not None and spec.deadline_seconds <= 0):
-        return "pending_seconds and deadline_seconds must be above 0"
+    limits = (spec.pending_seconds, spec.start_seconds, spec.deadline_seconds)
+    if any(seconds is not None and seconds <= 0 for seconds in limits):
+        return "pending_seconds, start_seconds and deadline_seconds must be above 0"
     retry = spec.retry
     if min(retry.infrastructure, retry.application, retry.configuration) < 0 or retry.backoff_seconds < 0:
         return "retry: numbers must not be negative"

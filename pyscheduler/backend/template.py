@@ -16,11 +16,15 @@ BACKEND = "pyscheduler.io/backend"
 TASK = "pyscheduler.io/task"
 """Label with a hash of the task's id; also the finalizer that keeps a pod until its end is recorded."""
 QUEUE = "pyscheduler.io/queue"
+QUEUE_OF_POD, QUEUE_OF_GROUP = "scheduling.volcano.sh/queue-name", "pyscheduler.io/pod-group-queue"
+"""Annotations with the Queue of a pod without a group and of a pod group, which the plugin Queues reads."""
 TASK_ID = "pyscheduler.io/task-id"
 """Annotation with the task's id."""
 ATTEMPT = "pyscheduler.io/task-attempt"
 SUBMISSION = "pyscheduler.io/task-submission"
 """Annotation with the submission of the task's record."""
+CONTAINERS = "pyscheduler.io/task-containers"
+"""Annotation with the names of the task's own containers; webhooks may inject others."""
 FINALIZER = TASK
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 """Label with the gang: that of the Coscheduling plugin, which the plugin Gang reads too."""
@@ -51,15 +55,18 @@ def pod_body(record: TaskRecord, backend: str, scheduler: str, *, finalizer: boo
     spec = record.spec
     template: Json = spec.pod if spec.pod is not None else {}
     meta: Json = template.get("metadata") or {}
+    annotations = {**(meta.get("annotations") or {}), **spec.annotations}
     labels = {**(meta.get("labels") or {}), **spec.labels, BACKEND: backend, TASK: task_hash(backend, spec.id)}
     if spec.queue:
         labels[QUEUE] = spec.queue
+        annotations[QUEUE_OF_GROUP if spec.gang is not None else QUEUE_OF_POD] = spec.queue
     if spec.gang is not None:
         labels[POD_GROUP] = spec.gang.name
-    annotations = {**(meta.get("annotations") or {}), **spec.annotations}
     annotations |= {TASK_ID: spec.id, ATTEMPT: str(record.attempt)}
     if record.submission:
         annotations[SUBMISSION] = record.submission
+    body = _pod_spec(spec, scheduler)
+    annotations[CONTAINERS] = ",".join(_main_containers(spec, body))
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -69,8 +76,15 @@ def pod_body(record: TaskRecord, backend: str, scheduler: str, *, finalizer: boo
             "annotations": annotations,
             "finalizers": [*(meta.get("finalizers") or ()), *([FINALIZER] if finalizer else ())],
         },
-        "spec": _pod_spec(spec, scheduler),
+        "spec": body,
     }
+
+
+def _main_containers(spec: TaskSpec, body: Json) -> list[str]:
+    """Return the names of the containers whose ends are the task's end."""
+    if spec.main_container:
+        return [spec.main_container]
+    return [str(container.get("name", "")) for container in body.get("containers") or () if isinstance(container, dict)]
 
 
 def _pod_spec(spec: TaskSpec, scheduler: str) -> Json:
@@ -82,6 +96,11 @@ def _pod_spec(spec: TaskSpec, scheduler: str) -> Json:
         body["priorityClassName"] = spec.priority_class
     if spec.node_selector:
         body["nodeSelector"] = {**(body.get("nodeSelector") or {}), **spec.node_selector}
+    if spec.pull_secrets:
+        secrets = [{"name": name} for name in spec.pull_secrets]
+        body["imagePullSecrets"] = [*(body.get("imagePullSecrets") or ()), *secrets]
+    if spec.service_account:
+        body["serviceAccountName"] = spec.service_account
     if spec.tolerations:
         body["tolerations"] = [*(body.get("tolerations") or ()), *msgspec.to_builtins(spec.tolerations)]
     return body
@@ -90,7 +109,12 @@ def _pod_spec(spec: TaskSpec, scheduler: str) -> Json:
 def _container(spec: TaskSpec) -> Json:
     requests = {name: q for name, q in {"cpu": spec.cpu, "memory": spec.memory, **spec.resources}.items() if q}
     limits = {**{n: q for n, q in spec.resources.items() if n not in _NATIVE}, **spec.limits}
-    body: dict[str, Any] = {"name": "task", "image": spec.image}
+    # The last lines of the log become the message of a failure that writes no message of its own.
+    body: dict[str, Any] = {
+        "name": "task",
+        "image": spec.image,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
     if spec.command:
         body["command"] = list(spec.command)
     if spec.args:
@@ -112,6 +136,10 @@ def pod_group(spec: TaskSpec, backend: str) -> Json:
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
-        "metadata": {"name": gang.name, "labels": {BACKEND: backend}},
+        "metadata": {
+            "name": gang.name,
+            "labels": {BACKEND: backend},
+            "annotations": {QUEUE_OF_GROUP: spec.queue} if spec.queue else {},
+        },
         "spec": group_spec,
     }

@@ -1,80 +1,78 @@
-"""Delivery of task updates to the owner: the latest undelivered record of each task, at least once."""
+"""Queue of task updates for the owner: the latest undelivered record of each task, at least once."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.task import TaskRecord
 
-OnUpdate = Callable[[TaskRecord], Awaitable[None] | None]
-RETRY_SECONDS = 1.0
-LONGEST_RETRY_SECONDS = 60.0
-
-_log = logging.getLogger(__name__)
-
 
 class UpdateQueue:
-    """Undelivered records, at most one per task. `confirm` is called with each final record that was delivered."""
+    """Undelivered records, at most one per task, and none of a task while another one is being delivered.
+
+    `confirm` is called with each final record that was delivered.
+    """
 
     def __init__(self, confirm: Callable[[TaskRecord], None]) -> None:
         self._confirm = confirm
-        self._waiting: dict[str, TaskRecord] = {}
+        self._ready: dict[str, TaskRecord] = {}
+        self._taken: dict[str, TaskRecord | None] = {}
+        """Tasks with a record in delivery, each with the newer record that waits for its end."""
         self._changed = BroadcastEvent()
         self._ended = False
 
+    @property
+    def size(self) -> int:
+        """Number of tasks with an undelivered record."""
+        return len(self._ready) + len(self._taken)
+
     def put(self, record: TaskRecord) -> None:
         """Queue a record; it replaces an undelivered one of its task."""
-        self._waiting[record.id] = record
-        self._changed.notify_all()
+        if record.id in self._taken:
+            self._taken[record.id] = record
+        else:
+            self._ready[record.id] = record
+            self._changed.notify_all()
 
     def end(self) -> None:
         """End the iterators once they have delivered the queued records."""
         self._ended = True
         self._changed.notify_all()
 
-    async def stream(self) -> AsyncGenerator[TaskRecord, None]:
-        """Yield each queued record; it counts as delivered when the next one is requested."""
-        while True:
-            while not self._waiting:
-                if self._ended:
-                    return
-                await self._changed.wait()
-            task, record = next(iter(self._waiting.items()))
-            del self._waiting[task]
-            delivered = False
-            try:
-                yield record
-                delivered = True
-            finally:
-                if not delivered:
-                    self._waiting.setdefault(task, record)
-            self._mark_delivered(record)
+    async def take(self) -> TaskRecord | None:
+        """Wait for a record and take it until `delivered` or `put_back`; None once the queue has ended."""
+        while not self._ready:
+            if self._ended:
+                return None
+            await self._changed.wait()
+        task = next(iter(self._ready))
+        self._taken[task] = None
+        return self._ready.pop(task)
 
-    async def call(self, on_update: OnUpdate) -> None:
-        """Call `on_update` with each record, one at a time. If it raises, retry later with the then latest record."""
-        pause = RETRY_SECONDS
-        while True:
-            while not self._waiting:
-                await self._changed.wait()
-            task, record = next(iter(self._waiting.items()))
-            del self._waiting[task]
-            try:
-                result = on_update(record)
-                if inspect.isawaitable(result):
-                    await result
-            except Exception:
-                self._waiting.setdefault(task, record)
-                _log.exception("on_update failed for task %r, retrying in %g s", task, pause)
-                await asyncio.sleep(pause)
-                pause = min(LONGEST_RETRY_SECONDS, 2 * pause)
-                continue
-            pause = RETRY_SECONDS
-            self._mark_delivered(record)
-
-    def _mark_delivered(self, record: TaskRecord) -> None:
+    def delivered(self, record: TaskRecord) -> None:
+        """Confirm a taken record and let the next one of its task follow."""
+        self._release(record.id, None)
         if record.final:
             self._confirm(record)
+
+    def put_back(self, record: TaskRecord) -> None:
+        """Return a taken record that was not delivered, unless a newer one waits."""
+        self._release(record.id, record)
+
+    async def stream(self) -> AsyncGenerator[TaskRecord, None]:
+        """Yield each queued record; it counts as delivered when the next one is requested."""
+        while (record := await self.take()) is not None:
+            is_delivered = False
+            try:
+                yield record
+                is_delivered = True
+            finally:
+                if not is_delivered:
+                    self.put_back(record)
+            self.delivered(record)
+
+    def _release(self, task: str, undelivered: TaskRecord | None) -> None:
+        record = self._taken.pop(task) or undelivered
+        if record is not None:
+            self.put(record)

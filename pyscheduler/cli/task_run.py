@@ -11,14 +11,14 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from prometheus_client import start_http_server
 from rich.console import Console
 
 from pyscheduler.api.quantity import QuantityError
@@ -30,8 +30,9 @@ from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state.request_queue import Adopt, Kill, QueuedRequest, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
-from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord
+from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord, TaskSpec
 from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.task_logs import log_store, source_of
 from pyscheduler.kube.credentials import files_of_environment
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ _POLL_SECONDS: Final = 0.1
 """Interval between two reads of the queue in seconds."""
 _ID_IN_USE: Final = "a different task with this id is already queued"
 _BATCH: Final = 200
-"""Tasks submitted in one batch; those beyond it can still be withdrawn from the queue."""
+"""Most kill and forget requests executed at the same time."""
 _REPORT_SECONDS: Final = 1.0
 """Interval between two reports of progress and offer in seconds."""
 
@@ -59,6 +60,10 @@ class RunOptions(NamedTuple):
     ttl_seconds: float | None
     once: bool
     output: str
+    context: str = ""
+    metrics_port: int | None = None
+    keep_failed_seconds: float = 0.0
+    logs: str = ""
 
 
 async def work(flags: RunOptions) -> int:
@@ -68,23 +73,46 @@ async def work(flags: RunOptions) -> int:
     async with AsyncExitStack() as stack:
         burst = max(1, round(2 * flags.qps))
         client = await stack.enter_async_context(
-            KubernetesClient(flags.namespace, kubeconfig=flags.kubeconfig, qps=flags.qps, burst=burst)
+            KubernetesClient(
+                flags.namespace, kubeconfig=flags.kubeconfig, context=flags.context, qps=flags.qps, burst=burst
+            )
         )
-        budget = NamespaceQuota(client) if flags.quota else fixed
+        budget = fixed or NamespaceQuota(client, optional=not flags.quota)
         settings = BackendSettings(
             name=flags.name,
             scheduler=flags.scheduler,
             finalizer=flags.finalizer,
+            keep_failed_seconds=flags.keep_failed_seconds,
             ttl_seconds_after_finished=flags.ttl_seconds,
         )
         reporter = _Reporter(flags.output)
         backend = KubernetesTaskBackend(
             client, SqliteState(flags.state), budget, settings=settings, on_update=reporter.update
         )
+        if flags.logs:
+            backend.add_log_store(log_store(flags.logs))
         await stack.enter_async_context(backend)
+        if flags.metrics_port is not None:
+            stack.enter_context(_metrics_server(flags.metrics_port, backend))
         queue = stack.enter_context(RequestQueue(flags.state))
+        queue.set_meta("source", source_of(flags))
         worker = _Worker(queue, backend, reporter)
         return await _until_signalled(worker.run(flags.once))
+
+
+@contextmanager
+def _metrics_server(port: int, backend: KubernetesTaskBackend) -> Iterator[None]:
+    """Serve the metrics. CommandProblem if the port is in use."""
+    try:
+        server, thread = start_http_server(port, registry=backend.metrics.registry)
+    except OSError as problem:
+        raise CommandProblem(f"--metrics-port {port}: {problem.strerror}") from None
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _fixed_budget(flags: RunOptions) -> FixedBudget | None:
@@ -154,9 +182,9 @@ class _Worker:
         self._queue, self._backend, self._reporter = queue, backend, reporter
         self._queue_lock = asyncio.Lock()
         self._submits: dict[str, QueuedRequest] = {}
-        """Submit requests by task id, in order."""
-        self._submitting: set[str] = set()
-        """Ids of the tasks that are being submitted to the backend."""
+        """Submit requests by task id, until their tasks are durable."""
+        self._submitted: list[tuple[QueuedRequest, asyncio.Future[None]]] = []
+        """Those whose future is done."""
         self._others: list[QueuedRequest] = []
         self._last_read = 0
         """Number of the last request that was read."""
@@ -194,14 +222,17 @@ class _Worker:
             request, id = queued.request, _id(queued)
             pending = self._submits.get(id)
             if isinstance(request, Submit) and pending is None:
-                self._submits[id] = queued
+                why = self._submit(queued, request.spec)
+                if why:
+                    rejected.setdefault(why, []).append(queued)
             elif isinstance(request, Submit) and pending is not None:
                 is_duplicate = pending.request == request
                 (done if is_duplicate else rejected.setdefault(_ID_IN_USE, [])).append(queued)
             elif isinstance(request, Adopt):
                 self._others.append(queued)
-            elif pending is not None and id not in self._submitting:
-                rejected.setdefault("killed before it was submitted", []).append(self._submits.pop(id))
+            elif pending is not None and self._backend.withdraw(id):
+                del self._submits[id]
+                rejected.setdefault("killed before it was submitted", []).append(pending)
                 done.append(queued)
             else:
                 self._others.append(queued)
@@ -209,34 +240,32 @@ class _Worker:
             await self._with_queue(partial(self._queue.reject, [queued.number for queued in requests], why))
         await self._done(done)
 
-    async def _run_submits(self) -> None:
-        while True:
-            batch = dict(islice(self._submits.items(), _BATCH))
-            if not batch:
-                await asyncio.sleep(_POLL_SECONDS)
-                continue
-            self._submitting = set(batch)
-            await self._submit(list(batch.values()))
-            for id in batch:
-                del self._submits[id]
-            self._submitting = set()
-
-    async def _submit(self, batch: Sequence[QueuedRequest]) -> None:
-        specs = [queued.request.spec for queued in batch if isinstance(queued.request, Submit)]
+    def _submit(self, queued: QueuedRequest, spec: TaskSpec) -> str:
+        """Queue the task in the backend; return the reason if it is rejected."""
         try:
-            await self._backend.submit_all(specs)
+            future = self._backend.submit_when_room(spec)
         except BackendStopped:
             raise
-        except (BackendProblem, TaskProblem):
-            for queued, spec in zip(batch, specs, strict=True):  # one by one, to find the invalid ones
-                await self._execute(queued, self._backend.submit_all([spec]))
-        else:
-            await self._done(batch)
+        except (BackendProblem, TaskProblem) as problem:
+            return str(problem)
+        self._submits[spec.id] = queued
+        future.add_done_callback(lambda future: self._submitted.append((queued, future)))
+        return ""
+
+    async def _run_submits(self) -> None:
+        """Remove the requests whose tasks are durable."""
+        while True:
+            submitted, self._submitted = self._submitted, []
+            done = [queued for queued, future in submitted if not future.cancelled() and future.result() is None]
+            await self._done(done)
+            for queued in done:
+                del self._submits[_id(queued)]
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _run_others(self) -> None:
-        """Execute kill and forget requests; those for tasks that are being submitted wait."""
+        """Execute kill and forget requests; those for tasks that are not durable yet wait."""
         while True:
-            batch = [queued for queued in self._others if _id(queued) not in self._submitting][:_BATCH]
+            batch = [queued for queued in self._others if _id(queued) not in self._submits][:_BATCH]
             await asyncio.gather(*(self._execute_other(queued) for queued in batch))
             executed = {queued.number for queued in batch}
             self._others = [queued for queued in self._others if queued.number not in executed]

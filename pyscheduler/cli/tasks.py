@@ -11,6 +11,7 @@ from typing import Any
 import click
 import yaml
 
+from pyscheduler.api.objects import Toleration
 from pyscheduler.backend.state.request_queue import Forget, Kill, RequestQueue, Submit
 from pyscheduler.backend.task import RetryPolicy, TaskGang, TaskSpec
 from pyscheduler.cli import options, task_view
@@ -85,6 +86,19 @@ def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dic
     return dict(text.split("=", 1) for text in texts)
 
 
+def _tolerations(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[Toleration, ...]:
+    """Parse KEY[=VALUE][:EFFECT] texts. BadParameter."""
+    return tuple(map(_toleration, texts))
+
+
+def _toleration(text: str) -> Toleration:
+    taint, _, effect = text.partition(":")
+    key, has_value, value = taint.partition("=")
+    if not key or effect not in ("", "NoSchedule", "PreferNoSchedule", "NoExecute"):
+        raise click.BadParameter(f"{text!r} is not KEY[=VALUE][:EFFECT]")
+    return Toleration(key=key, operator="Equal" if has_value else "Exists", value=value, effect=effect)
+
+
 def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]:
     text = f"{help} May be repeated."
     return option(flag, *names, section=section, multiple=True, callback=_pairs, metavar="NAME=VALUE", help=text)
@@ -101,8 +115,28 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
 @_many("--resource", _POD, "Other resource requests: nvidia.com/gpu=1.", "resources")
 @_many("--limit", _POD, "Resource limits: memory=2Gi.", "limits")
 @_many("--env", _POD, "Environment variables.")
+@option("--arg", "args", section=_POD, multiple=True, metavar="A", help="Arguments of the image's entrypoint.")
+@option("--pull-secret", "pull_secrets", section=_POD, multiple=True, metavar="S", help="Image pull secrets.")
+@option("--service-account", section=_POD, default="", metavar="SA", help="Service account of the pod.")
 @_many("--label", _POD, "Labels of the pod.", "labels")
 @_many("--annotation", _POD, "Annotations of the pod.", "annotations")
+@option(
+    "--toleration",
+    "tolerations",
+    section=_SCHEDULING,
+    multiple=True,
+    callback=_tolerations,
+    metavar="KEY[=VALUE][:EFFECT]",
+    help="Tolerations of the pod. May be repeated.",
+)
+@option(
+    "--priority",
+    section=_SCHEDULING,
+    type=int,
+    default=0,
+    metavar="N",
+    help="Order in the queue of `run`: higher first.",
+)
 @_many("--node-selector", _SCHEDULING, "Node labels that the pod requires.")
 @option("--priority-class", section=_SCHEDULING, default="", metavar="P", help="PriorityClass of the pod.")
 @option(
@@ -132,7 +166,14 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
     section=_ATTEMPTS,
     type=options.FiniteRange(),
     metavar="S",
-    help="Time limit for an attempt to start.",
+    help="Time limit for waiting for room (default: none).",
+)
+@option(
+    "--start-seconds",
+    section=_ATTEMPTS,
+    type=options.FiniteRange(),
+    metavar="S",
+    help="Time limit of a pod with a node to start (default: 600).",
 )
 @option(
     "--deadline-seconds",
@@ -256,6 +297,27 @@ def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
         print(f"{len(selected)} to be forgotten{_idle_hint(queue)}")
 
 
+@tasks.command(name="logs")
+@_state
+@click.argument("id")
+@click.option("--follow", "-f", is_flag=True, help="Print the log until the container has ended.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--container", "-c", default="", metavar="C", help="Container; not needed for pods with one.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Attempt (default: the last one).")
+def logs_(state: Path, id: str, **flags: Any) -> None:
+    """Print the log of a task's pod, of the cluster that `tasks run` uses.
+
+    A pod is deleted with its log once its end is recorded, unless `run` keeps failed pods (--keep-failed-seconds) or
+    stores logs (--logs).
+    """
+    from pyscheduler.cli.task_logs import LogOptions, print_log
+
+    with RequestQueue(state) as queue:
+        row = _select(task_view.rows(queue), [id])[0]
+        source = queue.get_meta("source")
+    sys.exit(options.run_async(print_log(row, source, LogOptions(**flags))))
+
+
 @tasks.command
 @_state
 def offers(state: Path) -> None:
@@ -277,14 +339,34 @@ def offers(state: Path) -> None:
     metavar="FILE",
     help="Kubeconfig (default: $KUBECONFIG, in-cluster credentials).",
 )
+@option("--context", section=options.API_SERVER, default="", metavar="C", help="Context of the kubeconfig.")
 @option("--namespace", "-n", section=options.API_SERVER, default="default", metavar="NS", help="Namespace of the pods.")
 @option(
     "--name", section=_TASKS, default="tasks", metavar="NAME", help="Name of this backend, unique in the namespace."
 )
 @option("--scheduler", section=_TASKS, default="pyscheduler", metavar="S", help="Default schedulerName of tasks.")
-@_many("--budget", _LIMITS, "Limit of all tasks together: cpu=64, memory=256Gi, pods=500 (default: no limit).")
+@_many(
+    "--budget",
+    _LIMITS,
+    "Limit of all tasks together: cpu=64, memory=256Gi, pods=500 (default: the quotas).",
+)
 @option(
     "--quota", section=_LIMITS, is_flag=True, help="Limit all tasks together by the ResourceQuotas of the namespace."
+)
+@option(
+    "--keep-failed-seconds",
+    section=_TASKS,
+    type=options.FiniteRange(),
+    default=0.0,
+    metavar="S",
+    help="Keep failed pods for a time, for `tasks logs` and `kubectl describe`.",
+)
+@option(
+    "--logs",
+    section=_TASKS,
+    default="",
+    metavar="DEST",
+    help="Store the log of each pod before it is deleted: a folder, s3://BUCKET/PREFIX, or - for standard output.",
 )
 @option(
     "--qps",
@@ -305,6 +387,13 @@ def offers(state: Path) -> None:
     type=options.FiniteRange(),
     metavar="S",
     help="Time after which the records of ended tasks are forgotten (default: never).",
+)
+@option(
+    "--metrics-port",
+    section=_TASKS,
+    type=click.IntRange(0, 65535),
+    metavar="P",
+    help="Serve Prometheus metrics at this port of all addresses.",
 )
 @option("--once", section=_TASKS, is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
 @option(
@@ -335,7 +424,7 @@ def _from_flags(id: str | None, command: Sequence[str], flags: dict[str, Any]) -
         raise click.UsageError("name a task (ID --image I), or a file of tasks (--file FILE)")
     if not flags["image"]:
         raise click.UsageError("--image is required; for a pod template use --file")
-    fields = {name: value for name, value in flags.items() if value not in ("", None, {}, False)}
+    fields = {name: value for name, value in flags.items() if value not in ("", None, {}, (), 0, False)}
     if "gang" in fields:
         fields["gang"] = _gang(fields["gang"])
     if "retry" in fields:

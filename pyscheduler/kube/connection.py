@@ -24,7 +24,15 @@ from pyscheduler.kube import protobuf
 from pyscheduler.kube.client_metrics import ClientMetrics
 from pyscheduler.kube.credentials import ConnectionProblem, Credentials, load
 from pyscheduler.kube.deadlines import Deadlines
-from pyscheduler.kube.errors import DISTRUST, LOST, TIMEOUT, UNREACHABLE, RequestError, unanswered
+from pyscheduler.kube.errors import (
+    DISTRUST,
+    LOST,
+    TIMEOUT,
+    UNREACHABLE,
+    RequestError,
+    StatusDetails,
+    unanswered,
+)
 from pyscheduler.kube.headers import LONGEST_WAIT, bounded_wait, retry_after
 from pyscheduler.kube.http1 import JSON, PROTOBUF, Response
 from pyscheduler.kube.http_connection import Address, Limits
@@ -96,14 +104,10 @@ class Transport(Protocol):
         """Close all connections."""
 
 
-class _Details(msgspec.Struct):
-    retry_after_seconds: int = msgspec.field(name="retryAfterSeconds", default=0)
-
-
 class _Status(msgspec.Struct):
     message: str = ""
     reason: str = ""
-    details: _Details | None = None
+    details: StatusDetails | None = None
 
 
 MetricsFactory = Callable[[str], ClientMetrics]
@@ -419,6 +423,7 @@ def _error_of(response: Response, wall: float) -> RequestError:
         status.reason or response.reason,
         text or f"HTTP {response.status} {response.reason}".rstrip(),
         _wait(response.retry_after, status, wall),
+        status.details,
     )
 
 
@@ -427,7 +432,7 @@ def _status(body: bytes) -> _Status:
     try:
         if protobuf.is_message(body):
             message, reason, seconds = protobuf.status(body)
-            return _Status(message, reason, _Details(seconds))
+            return _Status(message, reason, StatusDetails(retry_after_seconds=seconds))
         return msgspec.json.decode(body, type=_Status)
     except (ValueError, RecursionError, msgspec.MsgspecError):
         return _Status()

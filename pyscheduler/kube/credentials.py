@@ -86,8 +86,8 @@ class Credentials:
         return user is not None and ("tokenFile" in user or hasattr(self._loader, "exec_plugin_expiry"))
 
 
-async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Credentials:
-    """Load the credentials of a kubeconfig's current context.
+async def load(kubeconfig: Path | None, clock: Clock, server: str = "", context: str = "") -> Credentials:
+    """Load the credentials of a context of a kubeconfig, "" for its current one.
 
     Without `kubeconfig` it is the merged file of $KUBECONFIG, and without that the pod's service account is used.
     `server` overrides the address; without `kubeconfig` it is called without credentials, as in client-go.
@@ -102,8 +102,10 @@ async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Crede
         if files and not any(file.exists() for file in files):
             missing = " and ".join(map(str, files))
             raise ConnectionProblem(f"$KUBECONFIG names {missing}, which does not exist; pass --kubeconfig FILE")
-        return await _of_files(files, clock, "") if files else _in_cluster(clock)
-    return await _of_files((kubeconfig,), clock, server)
+        if not files and context:
+            raise ConnectionProblem(f"--context {context} needs a kubeconfig: pass --kubeconfig FILE or set KUBECONFIG")
+        return await _of_files(files, clock, "", context) if files else _in_cluster(clock)
+    return await _of_files((kubeconfig,), clock, server, context)
 
 
 def files_of_environment(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
@@ -112,10 +114,10 @@ def files_of_environment(environment: Mapping[str, str] = os.environ) -> tuple[P
     return tuple(file for file in named if file.exists()) or named
 
 
-async def _of_files(files: tuple[Path, ...], clock: Clock, server: str) -> Credentials:
-    """Load the credentials of the current context of merged kubeconfigs."""
+async def _of_files(files: tuple[Path, ...], clock: Clock, server: str, context: str) -> Credentials:
+    """Load the credentials of a context of merged kubeconfigs."""
     named = os.pathsep.join(map(str, files))
-    name, cluster, user = _read_context(files)
+    name, cluster, user = _read_context(files, context)
     cluster = {**cluster, "server": server or cluster["server"]}
     described = f"context {name} of {named}"
     with TemporaryDirectory(prefix="pyscheduler-") as folder:
@@ -125,7 +127,7 @@ async def _of_files(files: tuple[Path, ...], clock: Clock, server: str) -> Crede
             raise _unreadable(described, problem) from None
         if plain is not None:
             return Credentials(plain, described, clock, plain)
-    return await _with_library(named, described, clock, server)
+    return await _with_library((named, name), described, clock, server)
 
 
 def _anonymous(server: str, clock: Clock) -> Credentials:
@@ -145,12 +147,13 @@ def _in_cluster(clock: Clock) -> Credentials:
     return Credentials(configuration, "the pod's service account", clock, configuration)
 
 
-async def _with_library(kubeconfig: str, described: str, clock: Clock, server: str) -> Credentials:
+async def _with_library(source: tuple[str, str], described: str, clock: Clock, server: str) -> Credentials:
     """Load credentials that need an exec plugin or an auth provider."""
     from kubernetes_asyncio import client, config
 
     configuration = client.Configuration()
-    loading = config.load_kube_config(kubeconfig, client_configuration=configuration, persist_config=False)
+    kubeconfig, context = source
+    loading = config.load_kube_config(kubeconfig, context, client_configuration=configuration, persist_config=False)
     loader = await _await_loader(loading, described)
     configuration.host = server or configuration.host
     return Credentials(configuration, described, clock, loader)
@@ -171,11 +174,14 @@ def _unreadable(described: str, problem: Exception) -> ConnectionProblem:
     return ConnectionProblem(f"cannot read the credentials of {described}: {_one_line(problem)}")
 
 
-def _read_context(files: tuple[Path, ...]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Return the current context's name, its cluster and its user, after checking that all parts exist."""
+def _read_context(files: tuple[Path, ...], chosen: str = "") -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the context's name, its cluster and its user, after checking that all parts exist.
+
+    Without `chosen` it is the current context.
+    """
     file = Path(os.pathsep.join(map(str, files)))
     content = _parse(file) if len(files) == 1 else _merged([(each, _parse(each)) for each in files])
-    name = content.get("current-context")
+    name = chosen or content.get("current-context")
     if not name:
         names = ", ".join(sorted(_named(content, "contexts"))) or "none"
         raise ConnectionProblem(

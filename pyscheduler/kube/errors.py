@@ -6,6 +6,8 @@ import socket
 import ssl
 from typing import Final
 
+import msgspec
+
 from pyscheduler.api import ApiError
 
 UNREACHABLE: Final = "Unreachable"
@@ -19,12 +21,37 @@ NOT_LEADING: Final = "NotLeading"
 """ApiError.reason: the write was not sent, because another process may be the leader."""
 
 
-class RequestError(ApiError):
-    """ApiError with the seconds after which the server wants the call retried."""
+class StatusCause(msgspec.Struct, frozen=True):
+    """One of the causes of an error; a machine reads `reason` (NamespaceTerminating, FieldValueInvalid …)."""
 
-    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """Details of the Status in an error response: the object that the error is about, and the causes."""
+
+    name: str = ""
+    kind: str = ""
+    causes: tuple[StatusCause, ...] | None = None
+    retry_after_seconds: int = 0
+
+
+class RequestError(ApiError):
+    """ApiError with the seconds after which the server wants the call retried, and the details of its Status."""
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        retry_after: float | None = None,
+        details: StatusDetails | None = None,
+    ) -> None:
         super().__init__(status, reason, message)
         self.retry_after = retry_after
+        self.details = details
 
 
 def unanswered(error: ApiError) -> bool:

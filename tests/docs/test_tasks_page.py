@@ -12,7 +12,7 @@ import click
 import pytest
 import yaml
 
-from pyscheduler.backend import OUTCOME_INFO, RetryPolicy
+from pyscheduler.backend import OUTCOME_INFO, BackendSettings, RetryPolicy, TaskSpec
 from pyscheduler.backend.state.cluster import WRITE_LIMITS
 from pyscheduler.backend.state.shards import LIMITS
 from pyscheduler.cli.task_file import read_tasks
@@ -59,6 +59,14 @@ def test_numbers_equal_the_code() -> None:
     assert f"`retry.configuration` ({retry.configuration})" in text
     assert f"ConfigMaps of about {LIMITS.filled // 1024} KiB, at most {WRITE_LIMITS.writes_per_second:g} writes" in text
     assert f"({LIMITS.shards} ConfigMaps)" in text
+
+
+def test_time_limits_equal_the_code() -> None:
+    documented = {words_in_code(row[0])[0]: row[1] for row in rows(PAGE, "Time limits")}
+    settings, spec = BackendSettings(), TaskSpec(id="t")
+    for name, default in documented.items():
+        value = getattr(settings, name, None) or getattr(spec, name, None)
+        assert default == ("none" if value is None else f"{value:g}"), name
 
 
 def test_permission_table_equals_the_manifest() -> None:

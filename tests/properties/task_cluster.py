@@ -56,6 +56,8 @@ class Cluster:
         """Number of creates still to be rejected because of a quota, by task."""
         self.objects = FakeObjects()
         """Leases."""
+        self.pod_quota: int | None = None
+        """Most pods that have not ended."""
         self.lives: set[asyncio.Task[None]] = set()
         self._history: list[tuple[str, PodState]] = []
         self._changed = asyncio.Event()
@@ -72,6 +74,8 @@ class Cluster:
         name, task = meta["name"], meta["annotations"][TASK_ID]
         if self.refusals[task] > 0:
             self.refusals[task] -= 1
+            raise ApiError(403, "Forbidden", f'pods "{name}" is forbidden: exceeded quota: small')
+        if self.pod_quota is not None and sum(not pod.terminal for pod in self.pods.values()) >= self.pod_quota:
             raise ApiError(403, "Forbidden", f'pods "{name}" is forbidden: exceeded quota: small')
         if name in self.pods:
             raise ApiError(409, "AlreadyExists", f"pods {name} already exists")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from pyscheduler.api import ApiError
 from pyscheduler.backend import TaskTable, UnknownTask, lifecycle, process, task_table
 from pyscheduler.backend.decide import Observation, observe
+from pyscheduler.backend.delivery import UpdateDelivery
 from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
 from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import pod_body
-from pyscheduler.backend.updates import UpdateQueue
 from pyscheduler.backend.watching import PodsWatchSnapshotSource
 from pyscheduler.kube.reflector import Progress
 from tests.properties.task_cluster import Fate
@@ -121,12 +121,9 @@ def _ignore_next_resources(old: TaskRecord, new: TaskRecord) -> bool:
     return old.final == new.final
 
 
-async def _mark_delivered_first(queue: UpdateQueue, on_update: Callable[[TaskRecord], Any]) -> None:
-    async def first(record: TaskRecord) -> None:
-        queue._mark_delivered(record)
-        await on_update(record)
-
-    await _call(queue, first)
+async def _confirm_first(delivery: UpdateDelivery, record: TaskRecord) -> None:
+    delivery._queue._confirm(record)
+    await _deliver(delivery, record)
 
 
 async def _reject_existing_name(executor: ApiCallExecutor, record: TaskRecord, name: str) -> PodState:
@@ -147,7 +144,7 @@ def _list_changed_pods_only(source: PodsWatchSnapshotSource, progress: Progress)
     _progress(source, progress)
 
 
-_call, _progress = UpdateQueue.call, PodsWatchSnapshotSource._handle_progress
+_deliver, _progress = UpdateDelivery._deliver, PodsWatchSnapshotSource._handle_progress
 
 PLANTED: dict[str, tuple[Any, str, Any]] = {
     "acts before the commit": (TaskPodsLifecycleManager, "_reconcile", _act_before_commit),
@@ -155,7 +152,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "releases pods without deleting them": (ApiCallExecutor, "_release", _release_without_delete),
     "pods not seen before the first list do not exist": (lifecycle, "observe", _observe_before_list),
     "an update of a running task is not accounted": (task_table, "_has_equal_counts", _ignore_next_resources),
-    "updates are marked delivered before the call": (UpdateQueue, "call", _mark_delivered_first),
+    "updates are marked delivered before the call": (UpdateDelivery, "_deliver", _confirm_first),
     "an existing name counts as a rejection": (ApiCallExecutor, "_get_own_pod", _reject_existing_name),
     "a terminating pod counts as stopped": (TaskPodsLifecycleManager, "_observation", _take_terminating_for_stopped),
     "a failed commit is dropped": (TaskTable, "commit", _drop_failed_commit),

@@ -86,10 +86,16 @@ class StateLease:
                 self.check()
 
     def check(self) -> None:
-        """Raise StateLost if this process does not hold the Lease."""
-        if not self._candidate.is_leader(_now()):
-            why = f"{self._lost_to} has acquired it" if self._lost_to else "it could not be renewed in time"
+        """Raise StateLost if another process has the Lease; StateProblem until it is renewed if it has expired.
+
+        It expires when the API server is away or the event loop is blocked. If no other process has written it, it can
+        still be renewed.
+        """
+        if self._lost_to:
+            why = f"{self._lost_to} has acquired it"
             raise StateLost(f"the Lease {self._name} is lost: {why}; this process stops writing")
+        if not self._candidate.is_leader(_now()):
+            raise StateProblem(f"the Lease {self._name} could not be renewed in time")
 
     async def release(self) -> None:
         """Release the Lease if it is still held, so that others can acquire it at once."""
@@ -103,16 +109,16 @@ class StateLease:
                 await self._write(self._candidate.resignation(self._now_text()))
 
     async def _renew(self) -> None:
-        while self._candidate.is_leader(_now()):
+        while not self._lost_to:
             await asyncio.sleep(self._candidate.terms.retry_period)
             try:
                 if await self._claim():
                     continue
                 await self._read()
             except (ApiError, StateProblem):
-                continue  # retry until the renew deadline
-            if self._candidate.holder not in ("", self.identity):
-                self._lost_to = self._candidate.holder
+                continue
+            if self._object is not None and self._candidate.holder != self.identity:
+                self._lost_to = self._candidate.holder or "another process"
                 self._candidate.resign()
 
     async def _read(self) -> Lease | None:

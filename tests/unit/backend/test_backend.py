@@ -71,7 +71,11 @@ class BackendFixture:
     async def backend(self, cpu: str = "", **more: Any) -> AsyncIterator[KubernetesTaskBackend]:
         budget = more.pop("budget", FixedBudget(Resources.of({"cpu": cpu})) if cpu else None)
         async with KubernetesTaskBackend(
-            self.connection, self.state, budget, clock=Cluster.now, rng=self.rng, **{"settings": SETTINGS, **more}
+            self.connection,
+            self.state,
+            budget,
+            rng=self.rng,
+            **{"clock": Cluster.now, "settings": SETTINGS, **more},
         ) as running:
             yield running
 
@@ -121,7 +125,7 @@ async def test_task_larger_than_the_offer_is_rejected() -> None:
 async def test_submit_all_submits_in_order_as_the_offer_allows() -> None:
     started: list[str] = []
 
-    def record_start(record: TaskRecord) -> None:
+    async def record_start(record: TaskRecord) -> None:
         if record.phase is TaskPhase.PENDING and record.id not in started:
             started.append(record.id)
 
@@ -136,6 +140,71 @@ async def test_submit_all_submits_in_order_as_the_offer_allows() -> None:
         assert calls == {"create": 12, "get": 0, "patch": 12, "delete": 12}, "three calls per task"
         with pytest.raises(InsufficientResources, match="larger than the whole budget: it lacks cpu 1"):
             await backend.submit_all([task("huge", cpu="3")])
+
+
+@on_virtual_time
+async def test_waiting_tasks_go_by_priority_and_small_ones_pass_a_large_one_for_a_time() -> None:
+    started: list[str] = []
+
+    async def add_start(record: TaskRecord) -> None:
+        if record.phase is TaskPhase.PENDING and record.id not in started:
+            started.append(record.id)
+
+    settings = msgspec.structs.replace(SETTINGS, backfill_seconds=60.0)
+    async with BackendFixture().backend(cpu="2", on_update=add_start, settings=settings) as backend:
+        filling = [task(f"low{i}") for i in range(2)]
+        large, small = task("large", cpu="2"), [task(f"small{i:02}") for i in range(20)]
+        await backend.submit_all(filling)
+        waiting = [backend.submit_when_room(spec) for spec in (large, *small, task("urgent", priority=9))]
+        await asyncio.gather(*waiting)
+        await backend.wait_until_settled()
+        assert started[2] == "urgent", "the highest priority first"
+        assert started[3] == "small00", "a small task passes the large one"
+        assert 5 < started.index("large") < 20, "the large one is not passed for ever"
+
+
+@on_virtual_time
+async def test_withdrawn_task_never_runs() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend(cpu="1") as backend:
+        await backend.submit(task("a"))
+        cancelled, withdrawn = backend.submit_when_room(task("b")), backend.submit_when_room(task("c"))
+        with pytest.raises(TaskExists, match="'b' waits with another spec"):
+            await backend.submit(task("b", cpu="2"))
+        cancelled.cancel()
+        assert backend.withdraw("c")
+        assert not backend.withdraw("c")
+        assert withdrawn.cancelled()
+        await backend.wait_until_settled()
+        assert set(backend.tasks()) == {"a"}
+
+
+@on_virtual_time
+async def test_waiting_tasks_fail_when_the_backend_stops() -> None:
+    async with BackendFixture().backend(cpu="1") as backend:
+        await backend.submit(task("a"))
+        waiting = backend.submit_when_room(task("b"))
+    with pytest.raises(BackendStopped):
+        await waiting
+
+
+@on_virtual_time
+async def test_task_rejected_by_a_quota_is_retried_once_a_pod_is_deleted() -> None:
+    fixture = BackendFixture()
+    fixture.cluster.pod_quota = 1
+    async with fixture.backend() as backend:
+        await backend.submit(task("first"))
+        while not backend.task("first").pod_uid:  # noqa: ASYNC110  # virtual
+            await asyncio.sleep(0.1)
+        for name, priority in (("low", 1), ("high", 2)):
+            await backend.submit(task(name, priority=priority))
+        for name in ("first", "high", "low"):
+            await asyncio.sleep(2.0)
+            waiting = {record.reason for record in backend.tasks().values() if not record.pod_uid}
+            assert waiting <= {"QuotaExceeded"}, "waiting for room is no failure"
+            assert backend.task(name).pod_uid, f"{name} has the room now, not only after a backoff"
+            while not backend.task(name).settled:  # noqa: ASYNC110  # virtual
+                await asyncio.sleep(0.1)
 
 
 @on_virtual_time
@@ -270,7 +339,7 @@ async def test_record_of_a_finished_task_is_forgotten_after_its_time_to_live() -
     settings = msgspec.structs.replace(SETTINGS, ttl_seconds_after_finished=100.0)
     delivered: list[str] = []
 
-    def receive(record: TaskRecord) -> None:
+    async def receive(record: TaskRecord) -> None:
         if record.id == "undelivered":
             raise ConnectionError("the owner is away")
         delivered.append(record.phase)
@@ -331,6 +400,53 @@ async def test_offer_follows_the_resource_quotas_of_the_namespace() -> None:
         assert backend.offer().free == Resources({"cpu": 2500, "pods": 10})
         await backend.submit(task("a"))
         assert backend.offer().free == Resources({"cpu": 1500, "pods": 9})
+
+
+@pytest.mark.parametrize("jump", [pytest.param(900.0, id="15 min forward"), pytest.param(-3600.0, id="1 h back")])
+def test_system_clock_that_is_set_changes_no_outcome(jump: float) -> None:
+    fixture = BackendFixture(waits=Fate.UNSCHEDULABLE)
+    offset = 0.0
+
+    async def story() -> None:
+        nonlocal offset
+        async with fixture.backend(clock=lambda: Cluster.now() + offset) as backend:
+            await backend.submit(task("runs"))
+            await backend.submit(task("waits", pending_seconds=60.0))
+            await asyncio.sleep(5.0)
+            offset = jump
+            await backend.submit(task("later"))
+            await asyncio.sleep(40.0)
+            phases = {name: record.phase for name, record in backend.tasks().items()}
+            assert phases == {
+                "runs": TaskPhase.SUCCEEDED,
+                "waits": TaskPhase.PENDING,
+                "later": TaskPhase.SUCCEEDED,
+            }
+            await asyncio.sleep(40.0)
+            assert backend.task("waits").reason == "Unschedulable"
+            assert backend.task("waits").phase is TaskPhase.FAILED
+
+    run(story())
+
+
+@on_virtual_time
+async def test_task_updated_while_it_runs_goes_back_to_running_with_the_new_spec() -> None:
+    phases: list[tuple[int, TaskPhase]] = []
+
+    async def add_phase(record: TaskRecord) -> None:
+        phases.append((record.attempt, record.phase))
+
+    fixture = BackendFixture()
+    async with fixture.backend(on_update=add_phase) as backend:
+        await backend.submit(task("a"))
+        while backend.task("a").phase is not TaskPhase.RUNNING:  # noqa: ASYNC110  # virtual
+            await asyncio.sleep(0.1)
+        await backend.update(task("a", command=("v2",)))
+        await backend.wait_until_settled()
+        last = backend.task("a")
+        assert (last.phase, last.spec.command, last.next_spec) == (TaskPhase.SUCCEEDED, ("v2",), None)
+        assert (2, TaskPhase.RUNNING) in phases
+        assert (1, TaskPhase.SUCCEEDED) not in phases, "the owner sees one end"
 
 
 @on_virtual_time

@@ -7,11 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyscheduler.backend import BackendSettings, Outcome, PodState, RetryPolicy, TaskPhase, TaskRecord, TaskSpec
+from pyscheduler.backend import (
+    BackendSettings,
+    Outcome,
+    PodState,
+    RetryPolicy,
+    TaskPhase,
+    TaskRecord,
+    TaskSpec,
+    UpdatePolicy,
+)
 from pyscheduler.backend.decide import (
     Call,
     CreatePod,
-    CreateRejection,
     DeletePod,
     Get,
     Observation,
@@ -19,6 +27,8 @@ from pyscheduler.backend.decide import (
     act,
     observe,
 )
+from pyscheduler.backend.pods import PodTimes
+from pyscheduler.backend.rejections import CreateRejection
 
 NOW = 10_000.0
 SETTINGS = BackendSettings(image_seconds=60.0, lost_seconds=100.0)
@@ -90,43 +100,136 @@ def test_next_attempt_uses_the_updated_spec() -> None:
     assert (new.spec, new.next_spec) == (updated, None)
 
 
-PENDING = Observation(pod=pod(phase="Pending", node=""))
+WAITS = pod(phase="Pending", node="", started_at=None, unschedulable="0/3 nodes are available")
+UNTRIED = pod(phase="Pending", node="", started_at=None)
+GATED = pod(phase="Pending", node="", started_at=None, gated=True)
+PULLS = pod(phase="Pending", waiting="ErrImagePull")
+STOPS = pod(deleting=True, grace=30, delete_at=NOW - 9000)  # the API server's clock is hours behind
+CRASHES = pod(waiting="CrashLoopBackOff", restarts=5)
+MAIN_ENDED = pod(main_ended=True, exit_code=0)
 
 STARTUP_CASES = [
-    pytest.param(pod(phase="Pending", waiting="ErrImagePull"), "ImageError", id="image error for 80 s"),
-    pytest.param(pod(phase="Pending", waiting="ErrImagePull", started_at=NOW - 50), None, id="image error for 50 s"),
+    pytest.param(PULLS, {"accepted": 60}, "ImageError", id="image error for 60 s"),
+    pytest.param(PULLS, {"accepted": 50}, None, id="image error for 50 s"),
+    pytest.param(pod(phase="Pending", waiting="InvalidImageName"), {}, "ImageError", id="invalid image name"),
     pytest.param(
-        pod(phase="Pending", waiting="InvalidImageName", started_at=NOW), "ImageError", id="invalid image name"
+        pod(phase="Pending", waiting="CreateContainerConfigError"),
+        {"accepted": 60},
+        "CreateContainerConfigError",
+        id="missing secret",
     ),
-    pytest.param(
-        pod(phase="Pending", waiting="CreateContainerConfigError"), "CreateContainerConfigError", id="missing secret"
-    ),
-    pytest.param(pod(phase="Pending", node="", created_at=NOW - 599), None, id="pending for 599 s"),
-    pytest.param(pod(phase="Pending", node="", created_at=NOW - 600), "Unschedulable", id="pending for 600 s"),
-    pytest.param(pod(phase="Pending", created_at=NOW - 600), "Stuck", id="bound for 600 s"),
-    pytest.param(pod(deleting=True, grace=30, delete_at=NOW - 99), None, id="99 s after the grace period"),
-    pytest.param(pod(deleting=True, grace=30, delete_at=NOW - 100), "NodeLost", id="100 s after the grace period"),
-    pytest.param(pod(phase="Unknown"), None, id="phase Unknown"),
+    pytest.param(WAITS, {"tried": 599}, None, id="unschedulable for 599 s"),
+    pytest.param(WAITS, {"tried": 600}, "Unschedulable", id="unschedulable for 600 s"),
+    pytest.param(WAITS, {"observed": 9000, "tried": 9}, None, id="tried by a scheduler for the first time 9 s ago"),
+    pytest.param(UNTRIED, {"observed": 600}, "NoScheduler", id="not tried by any scheduler for 600 s"),
+    pytest.param(GATED, {"observed": 9000}, None, id="gated for hours"),
+    pytest.param(pod(phase="Pending"), {"bound": 299, "observed": 9000}, None, id="bound for 299 s"),
+    pytest.param(pod(phase="Pending"), {"bound": 300}, "Stuck", id="bound for 300 s"),
+    pytest.param(CRASHES, {}, "CrashLoopBackOff", id="restarted 5 times"),
+    pytest.param(pod(waiting="CrashLoopBackOff", restarts=4), {"bound": 9000}, None, id="restarted 4 times"),
+    pytest.param(MAIN_ENDED, {"main_ended": 30}, "Succeeded", id="sidecar runs 30 s after the task's container"),
+    pytest.param(MAIN_ENDED, {"main_ended": 29}, None, id="sidecar runs 29 s after the task's container"),
+    pytest.param(pod(main_ended=True, exit_code=3), {"main_ended": 30}, "Failed", id="sidecar runs after a failure"),
+    pytest.param(STOPS, {"deleting": 129}, None, id="99 s after the grace period"),
+    pytest.param(STOPS, {"deleting": 130}, "NodeLost", id="100 s after the grace period"),
+    pytest.param(STOPS, {}, None, id="deletion was observed now"),
+    pytest.param(pod(phase="Unknown"), {}, None, id="phase Unknown"),
 ]
 
 
-@pytest.mark.parametrize(("observed", "ending"), STARTUP_CASES)
-def test_attempt_that_cannot_start_or_stop_in_time_is_ended(observed: PodState, ending: str | None) -> None:
-    begun = NOW - 1000  # the task is old; only the pod's age counts
+def seen(state: PodState, **seconds_ago: float) -> Observation:
+    """Return the observation of a pod whose states were first observed so many seconds ago, at the latest now."""
+    times = PodTimes(observed=NOW - seconds_ago.pop("observed", 0))
+    since = {name: NOW - ago for name, ago in seconds_ago.items()}
+    return Observation(pod=state, times={state.uid: msgspec.structs.replace(times, **since)})
+
+
+@pytest.mark.parametrize(("observed", "seconds_ago", "ending"), STARTUP_CASES)
+def test_attempt_that_cannot_start_or_stop_in_time_is_ended(
+    observed: PodState, seconds_ago: dict[str, float], ending: str | None
+) -> None:
+    begun = NOW - 100_000  # the task is old; only the times of the pod's states count
     phase = TaskPhase.PENDING if observed.phase == "Pending" else TaskPhase.RUNNING
-    old = record(phase=phase, attempt_at=begun, submitted_at=begun)
-    new = observe(old, Observation(pod=observed), NOW, SETTINGS)
+    limits = {"pending_seconds": 600.0, "start_seconds": 300.0}
+    old = record(phase=phase, attempt_at=begun, submitted_at=begun, spec=limits)
+    observation = seen(observed, **seconds_ago)
+    new = observe(old, observation, NOW, SETTINGS)
     assert new.ending == ending
     assert not new.final
-    due = act(new, Observation(pod=observed), NOW, SETTINGS)
+    due = act(new, observation, NOW, SETTINGS)
     assert isinstance(due.call, DeletePod) == (ending is not None)
     assert due.call is not None or due.wake > NOW
 
 
-def test_time_without_a_pod_does_not_count_as_pending() -> None:
-    """The backend was down between the submission and the create."""
-    new = observe(record(phase=TaskPhase.PENDING, attempt_at=NOW - 9000), PENDING, NOW, SETTINGS)
-    assert new.ending is None
+@pytest.mark.parametrize("observed", [WAITS, UNTRIED, GATED])
+def test_waiting_for_room_is_no_failure_by_default(observed: PodState) -> None:
+    new = observe(record(phase=TaskPhase.PENDING), seen(observed, observed=90_000, tried=90_000), NOW, SETTINGS)
+    assert (new.ending, new.phase) == (None, TaskPhase.PENDING)
+    assert new.reason in ("Unschedulable", "NoScheduler", "SchedulingGated")
+
+
+def test_pod_without_a_scheduler_is_reported_as_such_after_a_while() -> None:
+    young = observe(record(phase=TaskPhase.PENDING), seen(UNTRIED, observed=29), NOW, SETTINGS)
+    assert (young.reason, act(young, seen(UNTRIED, observed=29), NOW, SETTINGS).wake) == ("", NOW + 1)
+    old = observe(record(phase=TaskPhase.PENDING), seen(UNTRIED, observed=30), NOW, SETTINGS)
+    assert (old.reason, old.message) == (
+        "NoScheduler",
+        "no scheduler has tried the pod: is one running with its schedulerName?",
+    )
+
+
+def test_task_succeeds_although_its_sidecar_is_stopped_by_a_signal() -> None:
+    ending = observe(record(), seen(MAIN_ENDED, main_ended=30), NOW, SETTINGS)
+    stopped = pod(main_ended=True, exit_code=0, phase="Failed", **ENDED_BY_DELETION)
+    ended = observe(ending, Observation(pod=stopped), NOW, SETTINGS)
+    assert (ended.phase, ended.reason, ended.exit_code) == (TaskPhase.SUCCEEDED, "Succeeded", 0)
+
+
+def test_failed_pod_is_kept_for_a_time() -> None:
+    failed, settings = pod(phase="Failed", exit_code=3), msgspec.structs.replace(SETTINGS, keep_failed_seconds=50.0)
+    assert act(FINAL, seen(failed, stopped=49), NOW, settings) == (None, NOW + 1)
+    assert act(FINAL, seen(failed, stopped=50), NOW, settings).call == ReleasePod(failed)
+    deleted = msgspec.structs.replace(failed, deleting=True)
+    assert act(FINAL, seen(deleted, stopped=1), NOW, settings).call == ReleasePod(deleted), "deleted by a user"
+
+
+UPDATED = TaskSpec(id="t", image="y")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(pod(phase="Succeeded", exit_code=0), id="succeeded"),
+        pytest.param(pod(phase="Failed", exit_code=3), id="failed without a retry left"),
+    ],
+)
+def test_task_updated_while_its_pod_ran_runs_again_with_the_new_spec(end: PodState) -> None:
+    again = observe(record(next_spec=UPDATED), Observation(pod=end), NOW, SETTINGS)
+    assert (again.phase, again.attempt, again.spec, again.next_spec) == (TaskPhase.SUBMITTED, 2, UPDATED, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "phase"),
+    [
+        pytest.param({"killing": True}, TaskPhase.KILLED, id="killed"),
+        pytest.param({"spec": {"deadline_seconds": 100.0}}, TaskPhase.FAILED, id="past its deadline"),
+        pytest.param(
+            {"next_spec": msgspec.structs.replace(UPDATED, update_policy=UpdatePolicy.DISCARD)},
+            TaskPhase.FAILED,
+            id="by its policy",
+        ),
+    ],
+)
+def test_update_that_was_not_run_is_reported(changes: dict[str, Any], phase: TaskPhase) -> None:
+    old = record(**{"next_spec": UPDATED, **changes})
+    final = observe(old, Observation(pod=pod(phase="Failed", exit_code=143)), NOW, SETTINGS)
+    assert (final.phase, final.next_spec) == (phase, old.next_spec)
+    assert final.message.endswith("its updated spec was not run")
+
+
+def test_backoff_that_a_clock_set_back_has_made_too_long_is_over() -> None:
+    waits = record(phase=TaskPhase.SUBMITTED, pod_uid="", attempt_at=NOW + 3600)
+    assert act(waits, Observation(), NOW, SETTINGS).call == CreatePod()
 
 
 def test_running_task_never_returns_to_pending() -> None:
@@ -170,6 +273,7 @@ NEW = record(phase=TaskPhase.SUBMITTED, pod_uid="")
 OLD_RUNNING = pod(name="t-0", uid="o", attempt=0)
 OLD_ENDED = pod(name="t-0", uid="o", attempt=0, phase="Failed")
 QUOTA_REJECTION = CreateRejection(Outcome.QUOTA, "exceeded quota", NOW - 1, retriable=True)
+RBAC_REJECTION = CreateRejection(Outcome.FORBIDDEN, "cannot create resource pods", NOW - 1, retriable=True)
 FINAL = record(phase=TaskPhase.SUCCEEDED)
 
 
@@ -232,7 +336,11 @@ def test_next_call(task: TaskRecord, observation: Observation, call: Call | None
             CreateRejection(Outcome.REFUSED, "no such field", NOW, retriable=False), "Refused", True, id="invalid pod"
         ),
         pytest.param(QUOTA_REJECTION, "QuotaExceeded", False, id="quota exceeded"),
-        pytest.param(QUOTA_REJECTION._replace(since=NOW - 600), "QuotaExceeded", True, id="quota exceeded for 600 s"),
+        pytest.param(
+            QUOTA_REJECTION._replace(since=NOW - 90_000), "QuotaExceeded", False, id="quota exceeded for long"
+        ),
+        pytest.param(RBAC_REJECTION, "Forbidden", False, id="forbidden"),
+        pytest.param(RBAC_REJECTION._replace(since=NOW - 600), "Forbidden", True, id="forbidden for 600 s"),
     ],
 )
 def test_rejected_create(rejection: CreateRejection, reason: str, final: bool) -> None:

@@ -17,6 +17,7 @@ from pyscheduler.backend import (
     PodState,
     PodsWatchSnapshotSource,
 )
+from pyscheduler.backend.problems import Problems
 from pyscheduler.kube.deadlines import Deadlines
 from tests.properties.pod_stream import bookmark, gone, pod_event, pod_list
 from tests.properties.virtual_loop import run
@@ -187,7 +188,7 @@ def test_list_older_than_the_saved_resource_version_restarts_store_and_watch() -
     async def scenario() -> None:
         rng = random.Random(1)
         watching = PodsWatchSnapshotSource(client, "x=y", store, 900, rng)  # type: ignore[arg-type]
-        polling = PodsPollingSnapshotSource(client, "x=y", store, 60.0, rng, watching.relist)  # type: ignore[arg-type]
+        polling = PodsPollingSnapshotSource(client, "x=y", store, 60.0, rng, Problems(), watching.relist)  # type: ignore[arg-type]
         running = [asyncio.create_task(watching.run()), asyncio.create_task(polling.run())]
         await asyncio.sleep(10.0)
         for task in running:
@@ -211,7 +212,7 @@ def test_polling_retries_after_a_failure_and_lists_at_the_interval() -> None:
             return PodsSnapshot(pods=pods, complete=True, resource_version=10 * len(at))
 
     async def scenario() -> None:
-        source = PodsPollingSnapshotSource(Client(), "x=y", store, 60.0, random.Random(1))  # type: ignore[arg-type]
+        source = PodsPollingSnapshotSource(Client(), "x=y", store, 60.0, random.Random(1), Problems())  # type: ignore[arg-type]
         polling = asyncio.create_task(source.run())
         await asyncio.sleep(10.0)
         assert store.pods == {"a": A5}

@@ -212,8 +212,8 @@ async def test_released_state_opens_at_once() -> None:
 
 
 @on_virtual_time
-async def test_commit_raises_after_the_lease_is_lost() -> None:
-    """The Lease can no longer be renewed, while ConfigMaps can still be written."""
+async def test_commit_raises_until_an_expired_lease_is_renewed() -> None:
+    """The Lease cannot be renewed for a time, while ConfigMaps can still be written."""
     server = FakeObjects()
     client = server.client()
     store = state(client)
@@ -227,11 +227,47 @@ async def test_commit_raises_after_the_lease_is_lost() -> None:
     await asyncio.sleep(19.0)
     await store.commit([record("a")])
     await asyncio.sleep(2.0)
-    with pytest.raises(StateLost, match="it could not be renewed in time"):
+    before = {key: value for key, value in server.objects.items() if key[0] == CONFIG_MAPS}
+    with pytest.raises(StateProblem, match="could not be renewed in time"):
         await store.commit([record("b")])
-    await store.close()
+    assert {key: value for key, value in server.objects.items() if key[0] == CONFIG_MAPS} == before
     client.before_call = lambda verb, path: None
-    assert set((await saved_state(server)).records) == {"a"}
+    await asyncio.sleep(6.0)
+    await store.commit([record("b")])
+    await store.close()
+    assert set((await saved_state(server)).records) == {"a", "b"}
+
+
+@on_virtual_time
+async def test_event_loop_that_was_blocked_for_long_costs_no_lease() -> None:
+    loop: Any = asyncio.get_running_loop()
+    server = FakeObjects()
+    store = state(server.client())
+    await store.open()
+    loop.now += 40.0  # a callback blocks; nothing runs
+    with pytest.raises(StateProblem, match="could not be renewed in time"):
+        await store.commit([record("a")])
+    await asyncio.sleep(6.0)
+    await store.commit([record("a")])
+    await store.close()
+
+
+@on_virtual_time
+async def test_lease_that_another_process_had_meanwhile_is_lost() -> None:
+    server = FakeObjects()
+    client = server.client()
+    store = state(client)
+    await store.open()
+    away = asyncio.Event()
+    client.before_call = lambda verb, path: away.wait()
+    second = state(server.client())
+    await second.open()
+    await second.close()  # and has released it
+    away.set()
+    await asyncio.sleep(60.0)
+    with pytest.raises(StateLost, match="another process has acquired it"):
+        await store.commit([record("a")])
+    await store.close()
 
 
 @on_virtual_time

@@ -51,6 +51,8 @@ def test_pod_of_a_task_in_short_form() -> None:
     assert manifest["metadata"]["annotations"] == {
         "pyscheduler.io/task-id": "Nightly/7",
         "pyscheduler.io/task-attempt": "1",
+        "pyscheduler.io/task-containers": "task",
+        "pyscheduler.io/pod-group-queue": "night",
     }
     labels = manifest["metadata"]["labels"]
     assert (labels["pyscheduler.io/backend"], labels["pyscheduler.io/queue"]) == ("b", "night")
@@ -59,6 +61,7 @@ def test_pod_of_a_task_in_short_form() -> None:
     container = {
         "name": "task",
         "image": "busybox",
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "command": ["sh"],
         "args": ["-c", "true"],
         "env": [{"name": "A", "value": "1"}],
@@ -121,11 +124,29 @@ def test_record_with_fields_of_a_later_release_is_decoded() -> None:
     assert decoded == TaskRecord(spec=TaskSpec(id="t", image="x", retry=RetryPolicy(application=2)))
 
 
+def test_task_names_its_queue_as_the_plugin_queues_reads_it() -> None:
+    gang = TaskGang(name="crew", size=2)
+    assert body(image="x", queue="night")["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] == "night"
+    annotations = pod_group(TaskSpec(id="t", image="x", queue="night", gang=gang), "b")["metadata"]["annotations"]
+    assert annotations == {"pyscheduler.io/pod-group-queue": "night"}
+
+
+def test_secrets_service_account_and_main_container() -> None:
+    container = {"name": "main", "image": "x"}
+    template = {
+        "spec": {"containers": [container, {**container, "name": "helper"}], "imagePullSecrets": [{"name": "a"}]}
+    }
+    manifest = body(pod=template, pull_secrets=("b",), service_account="etl", main_container="main")
+    assert manifest["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
+    assert manifest["spec"]["serviceAccountName"] == "etl"
+    assert manifest["metadata"]["annotations"]["pyscheduler.io/task-containers"] == "main"
+
+
 def test_pod_group_of_a_gang() -> None:
     spec = TaskSpec(id="t", image="x", gang=TaskGang(name="crew", size=3, timeout_seconds=9))
     group = pod_group(spec, "b")
     assert group["spec"] == {"minMember": 3, "scheduleTimeoutSeconds": 9}
-    assert group["metadata"] == {"name": "crew", "labels": {"pyscheduler.io/backend": "b"}}
+    assert group["metadata"] == {"name": "crew", "labels": {"pyscheduler.io/backend": "b"}, "annotations": {}}
 
 
 @pytest.mark.parametrize(

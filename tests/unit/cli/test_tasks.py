@@ -14,6 +14,7 @@ from typing import Protocol
 import pytest
 import yaml
 
+from pyscheduler.api.objects import Toleration
 from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.state.request_queue import Forget, Kill, Request, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
@@ -68,6 +69,8 @@ def test_submit_builds_a_task_from_flags(tasks: Cli) -> None:
         *("--image", "etl:3", "--cpu", "500m", "--memory", "1Gi", "--resource", "nvidia.com/gpu=1"),
         *("--limit", "memory=2Gi", "--env", "DAY=7", "--env", "EQUATION=a=b", "--label", "team=x"),
         *("--node-selector", "zone=a", "--priority-class", "high", "--queue", "night", "--gang", "g:3"),
+        *("--arg", "a", "--arg", "b", "--pull-secret", "registry", "--service-account", "etl", "--priority", "7"),
+        *("--toleration", "spot", "--toleration", "gpu=a:NoSchedule", "--start-seconds", "60"),
         *("--retry", "application=2", "--pending-seconds", "30", "--deadline-seconds", "3600", "--scheduler", "s"),
     ]
     assert tasks("submit", "nightly-7", *flags, "--", "load", "--day", "7") == (0, "1 submitted" + IDLE, "")
@@ -88,6 +91,15 @@ def test_submit_builds_a_task_from_flags(tasks: Cli) -> None:
             queue="night",
             gang=TaskGang(name="g", size=3),
             retry=RetryPolicy(application=2),
+            args=("a", "b"),
+            pull_secrets=("registry",),
+            service_account="etl",
+            priority=7,
+            tolerations=(
+                Toleration(key="spot", operator="Exists"),
+                Toleration(key="gpu", operator="Equal", value="a", effect="NoSchedule"),
+            ),
+            start_seconds=60.0,
             pending_seconds=30.0,
             deadline_seconds=3600.0,
             scheduler="s",
@@ -133,13 +145,18 @@ WRONG = [
     (["submit", "a", "--image", "i", "--env", "X"], 2, "'X' is not NAME=VALUE"),
     (["submit", "a", "--image", "i", "--gang", "g"], 2, "'g' is not NAME:SIZE"),
     (["submit", "a", "--image", "i", "--retry", "all=3"], 2, "all=3 is not infrastructure=N, application=N"),
-    (["submit", "a", "--image", "i", "--pending-seconds", "-1"], 1, "pending_seconds and deadline_seconds must be"),
+    (
+        ["submit", "a", "--image", "i", "--pending-seconds", "-1"],
+        1,
+        "pending_seconds, start_seconds and deadline_seconds must be",
+    ),
     (["submit", "a", "--file", "many"], 2, "--file cannot be combined with an ID or other flags"),
     (["submit", "--file", "nowhere"], 1, "pyscheduler: nowhere: cannot be read: No such file or directory"),
     (["list"], 1, "tasks.db does not exist: create it with `pyscheduler tasks submit` or `tasks run`"),
     (["kill"], 2, "name the tasks: ID..., --queue Q or --all"),
     (["forget"], 2, "name the tasks: ID..., or --ended"),
     (["list", "--phase", "Lost"], 2, "'Lost' is not one of"),
+    (["submit", "a", "--image", "i", "--toleration", "a:Never"], 2, "'a:Never' is not KEY[=VALUE][:EFFECT]"),
 ]
 
 
@@ -255,6 +272,12 @@ def test_forget_ended_decodes_only_tasks_that_have_ended(tasks: Cli) -> None:
         db.execute("UPDATE task SET record = 'unreadable' WHERE id = 'running'")
     assert tasks("forget", "--ended")[1] == "3 to be forgotten" + IDLE
     assert tasks("list", "--phase", "Failed")[0] == 0
+
+
+def test_logs_need_a_pod(tasks: Cli) -> None:
+    save_all_phases()
+    assert tasks("logs", "no")[2].endswith("task 'no' is Refused: it has no pod\n")
+    assert "no `pyscheduler tasks run` has used this state file" in tasks("logs", "failed")[2]
 
 
 def test_unknown_tasks_are_reported(tasks: Cli) -> None:

@@ -137,3 +137,15 @@ async def test_proxy_of_the_environment_is_not_used_for_this_machine(
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     monkeypatch.delenv("no_proxy", raising=False)
     assert (await load(None, VirtualClock(), server)).proxy == proxy
+
+
+async def test_context_argument_overrides_the_current_context(tmp_path: Path, clock: VirtualClock) -> None:
+    file = tmp_path / "two"
+    file.write_text(
+        "current-context: a\n"
+        "contexts: [{name: a, context: {cluster: a}}, {name: b, context: {cluster: b}}]\n"
+        "clusters: [{name: a, cluster: {server: 'http://a:1'}}, {name: b, cluster: {server: 'http://b:2'}}]\n"
+    )
+    assert (await load(file, clock, context="b")).host == "http://b:2"
+    with pytest.raises(ConnectionProblem, match="names the context 'c', which it does not define"):
+        await load(file, clock, context="c")

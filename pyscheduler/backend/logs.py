@@ -1,0 +1,155 @@
+"""Logs of tasks: the pods/log subresource, and stores for logs that outlive their pods."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+from urllib.parse import quote, urlencode
+
+from pyscheduler.api import ApiError
+from pyscheduler.backend.errors import BackendProblem
+from pyscheduler.backend.task import TaskRecord
+from pyscheduler.kube.paths import PODS, object_path
+from pyscheduler.kube.reflector import ListerWatcher
+
+_NOT_SERVED = (404, 405, 501)
+
+
+class LogsUnavailable(BackendProblem):
+    """Logs of a pod cannot be read; the message gives the reason."""
+
+
+class PodLogs:
+    """Logs of the pods of one namespace."""
+
+    def __init__(self, connection: ListerWatcher, namespace: str) -> None:
+        self._connection, self._namespace = connection, namespace
+
+    async def read(
+        self, pod: str, container: str = "", *, tail: int | None = None, follow: bool = False
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the log of a container as it arrives, with `follow` until the container has ended.
+
+        `tail` limits it to the last lines. `container` may be "" for pods with one. LogsUnavailable, ApiError.
+        """
+        query = {"container": container, "tailLines": "" if tail is None else tail, "follow": "true" if follow else ""}
+        parameters = urlencode({name: value for name, value in query.items() if value != ""})
+        path = f"{object_path(PODS, self._namespace, pod, 'log')}?{parameters}".rstrip("?")
+        stream = self._connection.watching(path, math.inf) if follow else self._connection.reading(path)
+        try:
+            async with stream as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except ApiError as problem:
+            raise _explained(problem, pod) from None
+
+
+def _explained(problem: ApiError, pod: str) -> Exception:
+    if problem.status not in _NOT_SERVED:
+        return problem
+    if problem.reason == "NotFound" and f'pods "{pod}" not found' in str(problem):
+        return LogsUnavailable(f"pod {pod} does not exist any more: keep failed pods for a time, or store their logs")
+    return LogsUnavailable(f"the API server has no logs of pod {pod}: {problem}")
+
+
+class TaskLog(Protocol):
+    """Log of one container of a task's attempt."""
+
+    record: TaskRecord
+    container: str
+
+    @property
+    def name(self) -> str:
+        """Name of the log: task, attempt and container, valid as a path of three parts."""
+        ...
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Yield the log. LogsUnavailable, ApiError."""
+        ...
+
+
+class LogStore(Protocol):
+    """Store of logs. It is called before a pod is deleted, at least once for each container of an attempt."""
+
+    async def store(self, log: TaskLog) -> None:
+        """Store the log, or replace what an earlier call has stored. If it raises, it is called again later."""
+        ...
+
+
+class ContainerLog:
+    """`TaskLog` of a pod that still exists."""
+
+    def __init__(self, logs: PodLogs, record: TaskRecord, pod: str, attempt: int, container: str) -> None:
+        self.record, self.container = record, container
+        self._logs, self._pod, self._attempt = logs, pod, attempt
+
+    @property
+    def name(self) -> str:
+        return f"{quote(self.record.id, safe='')}/{self._attempt}/{self.container or 'log'}"
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        return self._logs.read(self._pod, self.container)
+
+
+class FileLogs:
+    """Logs as files `FOLDER/TASK/ATTEMPT/CONTAINER.log`. A file appears once it is complete."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self._folder = Path(folder)
+
+    async def store(self, log: TaskLog) -> None:
+        path = self._folder / f"{log.name}.log"
+        part = path.with_name(f"{path.name}.part")
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            async with aclosing(log.chunks()) as chunks:
+                async for chunk in chunks:
+                    await asyncio.to_thread(file.write, chunk)
+        part.replace(path)
+
+
+class StreamLogs:
+    """Logs on standard output, or another binary stream, each line after `TASK/ATTEMPT/CONTAINER: `."""
+
+    def __init__(self, stream: BinaryIO | None = None) -> None:
+        self._stream = stream if stream is not None else sys.stdout.buffer
+
+    async def store(self, log: TaskLog) -> None:
+        prefix = f"{log.name}: ".encode()
+        async with aclosing(log.chunks()) as chunks:
+            async for line in _lines(chunks):
+                self._stream.write(prefix + line + b"\n")
+        self._stream.flush()
+
+
+class S3Logs:
+    """Logs as objects `PREFIX/TASK/ATTEMPT/CONTAINER.log` of a bucket. Needs `pip install pyscheduler[s3]`.
+
+    `options` are those of `boto3.client("s3")`, such as `endpoint_url` for other S3-compatible servers.
+    """
+
+    def __init__(self, bucket: str, prefix: str = "", **options: Any) -> None:
+        self._bucket, self._prefix = bucket, prefix
+        self._client = import_module("boto3").client("s3", **options)
+
+    async def store(self, log: TaskLog) -> None:
+        async with aclosing(log.chunks()) as chunks:
+            body = b"".join([chunk async for chunk in chunks])
+        key = f"{self._prefix}/{log.name}.log".lstrip("/")
+        await asyncio.to_thread(self._client.put_object, Bucket=self._bucket, Key=key, Body=body)
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
