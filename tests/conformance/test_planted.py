@@ -79,12 +79,12 @@ def _maximum_of_containers(pod: Pod, nodes: NodeTable) -> Any:
 def _full_when_nearly(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
     if len(node.pods) + 1 >= node.allowed_pods:
         return Rejection(fit.TOO_MANY_PODS)
-    short = [r for r, n, _ in cycle[fit._REQUESTS] if n > node.allocatable.get(r, 0) - node.requested.get(r, 0)]
-    return fit._insufficient_resources(cycle[fit._REQUESTS], node) if short else None
+    short = [r for r, n, *_ in cycle[fit._REQUESTS] if n > node.allocatable.get(r, 0) - node.requested.get(r, 0)]
+    return fit._insufficient_resources(cycle[fit._REQUESTS], node, len(node.pods)) if short else None
 
 
-def _first_short(requests: Any, node: NodeInfo) -> Rejection:
-    rejection = fit_why_not(requests, node)
+def _first_short(requests: Any, node: NodeInfo, others: int) -> Rejection:
+    rejection = fit_why_not(requests, node, others)
     return Rejection(rejection.reasons[0], resolvable=rejection.resolvable)
 
 

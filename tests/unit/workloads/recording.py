@@ -39,7 +39,7 @@ class RecordingClient(ObjectClient):
         line = f"{verb} {plural}"
         return [body for each, body in zip(self.lines, self.bodies, strict=True) if each == line]
 
-    async def create(self, kind: ResourceKind, body: Mapping[str, Any]) -> Json:
+    async def create(self, kind: ResourceKind, body: Mapping[str, Any], *, strict: bool = False) -> Json:
         self.attempts += kind == PODS
         if kind == PODS and self._quota is not None and len(self.created) >= self._quota:
             raise ApiError(403, "Forbidden", "exceeded quota: q")
