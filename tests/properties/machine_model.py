@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pyscheduler.api import Cycle, NodeInfo, Pod
 from pyscheduler.api.resources import amount
+from pyscheduler.config.gates import parse
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
@@ -24,7 +25,10 @@ from pyscheduler.core.invariants import validate
 from pyscheduler.core.queue import Tier
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_pod import ScheduleResult, schedule_pod
-from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
+from pyscheduler.intree import DeferredPodScheduling
+from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node
+from pyscheduler.testing.objects import with_condition
+from tests.properties.machine_objects import node_of, pod_of
 from tests.properties.scripted_permit import ScriptedPermit
 from tests.properties.state_steps import scripts
 
@@ -38,7 +42,7 @@ profiles:
 Step = tuple[str, int, int]
 """Kind of event, number of the pod or node, and variant."""
 
-_PODS = (*("pod",) * 6, "again", "delete", "mark", "end", "gate", "relabel", "nominate", "theirs")
+_PODS = (*("pod",) * 6, "again", "delete", "mark", "end", "gate", "relabel", "nominate", "theirs", "defer")
 _NODES = ("node", "node", "node", "drop")
 _BINDINGS = ("finish", "finish", "finish", "refuse", "lose", "show", "show", "pretend", "hide")
 _EVICTIONS = ("evict", "evict", "linger", "spare")
@@ -52,22 +56,7 @@ SECONDS = (0.0, 0.05, 0.5, 1.5, 6.0, 25.0, 310.0)
 @cache
 def config() -> LoadedConfig:
     """Load CONFIG once for all models."""
-    return loads(CONFIG)
-
-
-def node_of(name: str, kind: int) -> NodeBuilder:
-    built = node(name, cpu=("1", "2", "3", "0")[kind % 4], pods=("3", "110")[kind % 2])
-    return (built, built.label("disk", "ssd"), built.taint("odd"))[kind % 3]
-
-
-def pod_of(name: str, kind: int) -> PodBuilder:
-    """Return a pod of one of a few signatures, so that many pods share one."""
-    return (
-        pod(name).requests(cpu="1"),
-        pod(name).requests(cpu="2").priority(10),
-        pod(name).requests(cpu="500m").node_selector(disk="ssd"),
-        pod(name).requests(cpu="1").tolerates("odd", operator="Exists").host_port(80),
-    )[kind % 4]
+    return loads(CONFIG, gates=parse(["InPlacePodVerticalScalingSchedulerPreemption=true"]))
 
 
 @dataclass
@@ -102,7 +91,7 @@ class MachineModel:
         self.harness.complete_bindings = self.harness.complete_evictions = False
         self.harness.binding_error = self._binding_error
         self.harness.find_pod = self._found
-        (plugin,) = self.harness.machine.context.profiles["default-scheduler"].permit
+        _, plugin = self.harness.machine.context.profiles["default-scheduler"].permit
         assert isinstance(plugin, ScriptedPermit)
         self.permit_plugin = plugin
         self.permit_plugin.on_reserve = self._check_capacity
@@ -158,14 +147,19 @@ class MachineModel:
             self._check_all()
 
     def missed_wakeups(self) -> list[str]:
-        """Return the unschedulable pods that would fit if they were retried."""
+        """Return the unschedulable pods that would fit if they were retried, and resizes that would not any more."""
         context = self.harness.machine.context
         profile = context.profiles["default-scheduler"]
         runtime = ProfileRuntime.of(profile, context.state, context.queue.nominator, Instrument())
         tiers = context.queue.known()
-        parked = [q.pod for tier, q in tiers if tier is Tier.UNSCHEDULABLE and not q.pod.deleting]
-        results = [(pod, schedule_pod(runtime, Cycle(0.0, profile.name, pod.uid), pod)) for pod in parked]
-        return [f"{pod} would fit {result.node.name}" for pod, result in results if isinstance(result, ScheduleResult)]
+        missed = []
+        for queued in [each for tier, each in tiers if tier is Tier.UNSCHEDULABLE and not each.pod.deleting]:
+            pod, cycle = queued.pod, Cycle(0.0, profile.name, queued.pod.uid)
+            cycle.is_resize = bool(pod.node_name)
+            fits = isinstance(schedule_pod(runtime, cycle, pod), ScheduleResult)
+            if fits != (DeferredPodScheduling.name in queued.rejectors):
+                missed.append(f"{pod} would {'fit' if fits else 'not fit'}, it was rejected by {queued.rejectors}")
+        return missed
 
     def unbound(self) -> list[str]:
         """Return the pods that should have been bound and are not."""
@@ -221,6 +215,14 @@ class MachineModel:
     def _resize(self, name: str, kind: int) -> None:
         """Change the pod's requests, before or after it is bound."""
         self._change(name, lambda built: built.requests(cpu=("100m", "1", "2")[kind % 3]))
+
+    def _defer(self, name: str, kind: int) -> None:
+        """Let the kubelet defer a resize of a running pod, or not any more; what counts for the pod stays the same."""
+        uid = self._uid(name)
+        if uid is not None and self.expected.place_of(uid):
+            reason = "Deferred" if kind % 3 else ""
+            pending = {"type": "PodResizePending", "status": "True", "reason": reason}
+            self._change(name, lambda built: PodBuilder(with_condition(built.manifest, pending)))
 
     def _nominate(self, name: str, kind: int) -> None:
         self._change(name, lambda built: built.nominated(f"n{kind % 5}" if kind % 3 else ""))
@@ -441,7 +443,8 @@ class MachineModel:
         for uid in expected.expected_events:
             assert expected.scheduled[uid], f"the binding of {uid} has no Scheduled event"
         for uid in self.permit_plugin.reserved:
-            assert uid not in queue, f"{uid} waits in the queue and holds a reservation"
+            waits = uid in queue and not expected.place_of(uid)  # pods on their nodes are queued for resizes
+            assert not waits, f"{uid} waits in the queue and holds a reservation"
 
     def _note(self, command: Command, at: int) -> None:
         if isinstance(command, Bind):

@@ -131,7 +131,7 @@ def test_pods_of_a_gang_with_a_shared_claim_and_own_ones_count_each_claim_once()
         made.apply(claim(f"own{i}", exactly(count=1)))
     pods = [annotated(using(pod(f"g{i}"), "shared", f"own{i}"), pod_group_queue="q") for i in range(3)]
     group = gang("g", 3, pods, NATIVE)
-    made.exempt(group)  # the first pod is bound with the shared claim, then the others
+    made.exempt(group)  # reservations of a shared claim conflict, and are retried after 10 ms
     made.submit(group)
     made.advance(10)
     made.submit(*with_claim("b"))
