@@ -14,7 +14,7 @@ from pyscheduler.core.scheduling.failure import Failure
 
 _UNLIMITED = 1 << 31
 _LARGEST_REQUEST = MAX_INT64 >> 10
-"""Amount that pods request at most here, so that the sum for a node does not overflow; no node has as much."""
+"""Amount that nominated pods request at most here, so that what a node has free does not overflow."""
 _INSUFFICIENT = re.compile(r"Insufficient ([^\s,]+?)\.?(?=[\s,]|$)")
 """Reason of NodeResourcesFit in a message."""
 
@@ -27,10 +27,10 @@ def least_requests(members: Iterable[Pod]) -> dict[str, int]:
 
 
 def requests_in_columns(requests: Iterable[Mapping[str, int]], resources: Iterable[str]) -> dict[str, Ints]:
-    """Return a column of amounts for each resource."""
+    """Return a column of amounts for each resource; as in the columns of nodes, none is above the largest int64."""
     listed = list(requests)
     return {
-        resource: np.fromiter((min(each.get(resource, 0), _LARGEST_REQUEST) for each in listed), np.int64, len(listed))
+        resource: np.fromiter((min(each.get(resource, 0), MAX_INT64) for each in listed), np.int64, len(listed))
         for resource in resources
     }
 

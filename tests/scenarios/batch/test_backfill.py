@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import NATIVE, RUN_SECONDS, VOLCANO, Gang, gang, node, pod, queue
+from tests.scenarios.batch.manifests import NATIVE, RUN_SECONDS, VOLCANO, Gang, gang, node, pod, queue, slots
 
 
 def job(name: str, size: int, seconds: int) -> Gang:
@@ -106,6 +106,27 @@ def test_group_within_its_share_does_not_wait_for_one_above_the_share_of_another
     assert cluster.machine.context.reservations.current is not None
     cluster.submit(gang("b", 1, api=VOLCANO, queue="b"))
     assert cluster.members("b") == 1
+
+
+@pytest.mark.parametrize("priority", [0, 10])
+def test_group_gets_the_nodes_of_a_pod_with_requests_beyond_all_nodes(priority: int) -> None:
+    """A pod that was bound past the scheduler requests more in all than a column holds."""
+    cluster = Cluster(*slots(2), pod("running"))
+    cluster.run()
+    huge = pod("huge", str(2**63 // 1000))
+    huge["spec"]["containers"] *= 3
+    huge["spec"]["nodeName"] = "slot1"
+    waiting = gang("g", 2, [pod(f"g{i}", priority=priority) for i in range(2)], api=VOLCANO)
+    cluster.submit(huge)
+    cluster.submit(waiting)
+    if priority:
+        assert sorted(cluster.evicted_names) == ["huge", "running"]
+    else:
+        assert cluster.reason("g0") == "Unschedulable"
+        cluster.end("running")
+        cluster.end("huge")
+    cluster.advance(30)
+    assert cluster.members(waiting) == 2
 
 
 def test_reservation_is_kept_over_a_restart() -> None:
