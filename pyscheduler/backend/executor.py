@@ -21,7 +21,7 @@ from pyscheduler.backend.store import PodSnapshotStore
 from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import BACKEND, TASK
 
-_MISSING, _CONFLICT, _TOO_MANY_REQUESTS = 404, 409, 429
+_FORBIDDEN, _MISSING, _CONFLICT, _TOO_MANY_REQUESTS = 403, 404, 409, 429
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +49,7 @@ class ApiCallExecutor:
         context: BackendContext,
         on_result: ResultHandler,
     ) -> None:
-        self._releases, self._metrics, self._may_call = releases, context.metrics, context.may_call
+        self._releases, self._metrics, self._context = releases, context.metrics, context
         self._client, self._store, self._groups = client, store, groups
         self._body, self._on_result, self._rng = body, on_result, context.rng
         self._deletions: deque[TaskCall] = deque()
@@ -93,7 +93,7 @@ class ApiCallExecutor:
 
     async def _execute(self, task_call: TaskCall) -> PodState | None:
         call = task_call.call
-        if not self._may_call():
+        if not self._context.may_call():
             raise ApiError(_TOO_MANY_REQUESTS, "LeaseExpired", "the backend's Lease has expired and is renewed first")
         if isinstance(call, CreatePod):
             return await self._create(task_call.record)
@@ -132,16 +132,18 @@ class ApiCallExecutor:
             raise
         if record.pod_uid not in ("", pod.uid):
             return None  # a copy, as a restored backup creates it
-        self._store.restore(pod)
         if not pod.labelled:
             await self._restore_labels(pod, meta["labels"])
+        self._store.restore(pod)
         return self._store.pods.get(pod.name)
 
     async def _restore_labels(self, pod: PodState, labels: Json) -> None:
         _log.warning("pod %s has lost the label %s, restoring it", pod.name, BACKEND)
         try:
             await self._client.label_pod(pod.name, pod.uid, {name: labels[name] for name in (BACKEND, TASK)})
-        except ApiError as problem:  # the next list omits the pod again, which leads to the next attempt
+        except ApiError as problem:
+            if problem.status != _FORBIDDEN:
+                raise  # the pod is read again: without its label its deletion could not be observed
             _log.warning("restoring the labels of pod %s failed: %s", pod.name, problem)
 
     async def _get_own_pod(self, record: TaskRecord, name: str) -> PodState:
