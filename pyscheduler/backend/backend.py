@@ -216,6 +216,19 @@ class KubernetesTaskBackend:
         """Return the pods with the backend's label that belong to no task, by name. The backend never changes them."""
         return self._process(allow_stopped=True).manager.orphans
 
+    async def adopt(self, pod: str) -> TaskRecord:
+        """Make the task of an orphan again: its end is awaited and reported, and further attempts repeat the pod.
+
+        NoOrphan, TaskExists, TaskProblem, ApiError, BackendStopped.
+        """
+        process = self._process()
+        record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
+        if not process.table.change(None, record):
+            raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")
+        process.manager.enqueue(record.id)
+        await process.flush()
+        return self.task(record.id)
+
     @property
     def problem(self) -> str:
         """One line with all that fails now, or why the backend has stopped; "" if it is healthy."""
@@ -234,19 +247,6 @@ class KubernetesTaskBackend:
         async with aclosing(self._process().logs.read(pod, container, tail=tail, follow=follow)) as chunks:
             async for chunk in chunks:
                 yield chunk
-
-    async def adopt(self, pod: str) -> TaskRecord:
-        """Make the task of an orphan again: its end is awaited and reported, and further attempts repeat the pod.
-
-        NoOrphan, TaskExists, TaskProblem, ApiError, BackendStopped.
-        """
-        process = self._process()
-        record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
-        if not process.table.change(None, record):
-            raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")
-        process.manager.enqueue(record.id)
-        await process.flush()
-        return self.task(record.id)
 
     def allocated_resources(self) -> Resources:
         """Return the resources allocated to all tasks together."""

@@ -18,4 +18,4 @@ class BackendContext(NamedTuple):
     problems: Problems
     metrics: BackendMetrics
     may_call: Callable[[], bool] = lambda: True
-    """Returns False while another backend may have the Lease: API calls then fail and are retried."""
+    """False while another backend may have the Lease: calls that change pods then fail and are retried."""

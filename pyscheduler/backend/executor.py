@@ -49,7 +49,7 @@ class ApiCallExecutor:
         context: BackendContext,
         on_result: ResultHandler,
     ) -> None:
-        self._releases, self._metrics, self._may_call = releases, context.metrics, context.may_call
+        self._releases, self._metrics, self._context = releases, context.metrics, context
         self._client, self._store, self._groups = client, store, groups
         self._body, self._on_result, self._rng = body, on_result, context.rng
         self._deletions: deque[TaskCall] = deque()
@@ -93,7 +93,7 @@ class ApiCallExecutor:
 
     async def _execute(self, task_call: TaskCall) -> PodState | None:
         call = task_call.call
-        if not self._may_call():
+        if not self._context.may_call():
             raise ApiError(_TOO_MANY_REQUESTS, "LeaseExpired", "the backend's Lease has expired and is renewed first")
         if isinstance(call, CreatePod):
             return await self._create(task_call.record)

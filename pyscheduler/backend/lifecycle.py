@@ -84,7 +84,7 @@ class TaskPodsLifecycleManager:
         """Notified after each commit."""
         self._table, self._settings, self._subscription = table, settings, subscription
         self._notify = notify
-        self._clock, self._rng, self._problems, self._metrics, _ = context
+        self._clock, self._rng, self._problems, self._metrics = context[:4]
         self._pods: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
         self._quota_waiters = QuotaWaiters()
         self._times: dict[str, PodTimes] = {}
@@ -153,8 +153,8 @@ class TaskPodsLifecycleManager:
         runtime.rejection, runtime.backoff, runtime.retry_at = None, None, 0.0
         if isinstance(task_call.call, CreatePod | Get):
             runtime.create_unconfirmed = False
-            self._end_quota_wait(task_call.record.id)
             runtime.absence_confirmed = result is None
+            self._end_quota_wait(task_call.record.id)
         if isinstance(task_call.call, DeletePod | ReleasePod):
             runtime.accepted_at = {**runtime.accepted_at, _kind(task_call.call): now}
 

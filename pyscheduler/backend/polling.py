@@ -38,7 +38,8 @@ class PodsPollingSnapshotSource:
         relist: Callable[[], None] = lambda: None,
     ) -> None:
         self._client, self._selector, self._store, self._seconds = client, selector, store, seconds
-        self._rng, self._problems, self._relist = rng, problems, relist
+        self._problems = problems
+        self._rng, self._relist = rng, relist
         self._backoff = ExponentialBackoff(rng)
 
     async def run(self) -> None:

@@ -89,7 +89,9 @@ class BackendRuntime:
         context: BackendContext,
         log_stores: Sequence[LogStore] = (),
     ) -> None:
-        self.table, self.quota, self.context, self._lease = opened.table, opened.quota, context, opened.lease
+        self.table, self.quota, self._lease = opened.table, opened.quota, opened.lease
+        context = context._replace(may_call=lambda: self._lease.is_held)
+        self.context = context
         self._state, self._settings, self._rng = opened.store, settings, context.rng
         self.logs = PodLogs(client.lister_watcher, client.namespace)
         resource_version = natural(opened.saved.resource_version or "")
@@ -98,7 +100,6 @@ class BackendRuntime:
         self._groups = TaskPodGroups(client, self.table, settings.name)
         body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler, finalizer=settings.finalizer)
         releases = ReleaseHook(self.logs, log_stores, settings, context.problems)
-        context = context._replace(may_call=lambda: self._lease.is_held)
         create_executor = partial(ApiCallExecutor, client, store, self._groups, body, releases, context)
         self.update_queue = UpdateQueue(self._confirm)
         context.metrics.collect_from(self.table, lambda: self.update_queue.size, context.problems)
@@ -128,9 +129,9 @@ class BackendRuntime:
         self._run("watch", self._watching.run())
         self._run("poll", self._polling.run())
         self._run("quota", self._refresh_budget())
-        self._run("admission", self.admission.run(self.flush))
         if self._settings.ttl_seconds_after_finished is not None:
             self._run("finished tasks", self._forget_finished(self._settings.ttl_seconds_after_finished))
+        self._run("admission", self.admission.run(self.flush))
         if any(record.spec.gang is not None for record in saved.records.values()):
             self._run("pod groups", self._delete_leftover_groups())
         if on_update is not None:
@@ -169,7 +170,7 @@ class BackendRuntime:
     def insert(self, spec: TaskSpec) -> None:
         """Add a task; its resources are allocated from now on."""
         now = self.context.clock()
-        submission = f"{self._rng.getrandbits(64):016x}"
+        submission = f"{self.context.rng.getrandbits(64):016x}"
         self.table.change(None, TaskRecord(spec=spec, submission=submission, submitted_at=now, attempt_at=now))
         self.manager.enqueue(spec.id)
 

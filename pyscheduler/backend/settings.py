@@ -36,6 +36,8 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Grace period of killed pods; None: that of their template."""
     place_seconds: float = 5.0
     """Interval at which the watch's resourceVersion is saved when nothing else is."""
+    ttl_seconds_after_finished: float | None = None
+    """Time after which the record of a settled task is forgotten, if the owner has received its end; None: never."""
     backfill_seconds: float = 300.0
     """Time that smaller tasks may pass a waiting one that does not fit yet; 0: strict order."""
     update_concurrency: int = 8
@@ -48,7 +50,5 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of a log store for a pod until the pod is deleted although storing its logs failed."""
     hook_seconds: float = 60.0
     """Time limit of one call of a log store."""
-    ttl_seconds_after_finished: float | None = None
-    """Time after which the record of a settled task is forgotten, if the owner has received its end; None: never."""
     budget_seconds: float = 30.0
     """Interval at which the budget is read."""

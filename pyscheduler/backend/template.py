@@ -21,10 +21,10 @@ QUEUE_OF_POD, QUEUE_OF_GROUP = "scheduling.volcano.sh/queue-name", "pyscheduler.
 TASK_ID = "pyscheduler.io/task-id"
 """Annotation with the task's id."""
 ATTEMPT = "pyscheduler.io/task-attempt"
-CONTAINERS = "pyscheduler.io/task-containers"
-"""Annotation with the names of the task's own containers; webhooks may inject others."""
 SUBMISSION = "pyscheduler.io/task-submission"
 """Annotation with the submission of the task's record."""
+CONTAINERS = "pyscheduler.io/task-containers"
+"""Annotation with the names of the task's own containers; webhooks may inject others."""
 FINALIZER = TASK
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 """Label with the gang: that of the Coscheduling plugin, which the plugin Gang reads too."""
@@ -62,10 +62,11 @@ def pod_body(record: TaskRecord, backend: str, scheduler: str, *, finalizer: boo
         annotations[QUEUE_OF_GROUP if spec.gang is not None else QUEUE_OF_POD] = spec.queue
     if spec.gang is not None:
         labels[POD_GROUP] = spec.gang.name
-    body = _pod_spec(spec, scheduler)
-    annotations |= {TASK_ID: spec.id, ATTEMPT: str(record.attempt), CONTAINERS: ",".join(_main_containers(spec, body))}
+    annotations |= {TASK_ID: spec.id, ATTEMPT: str(record.attempt)}
     if record.submission:
         annotations[SUBMISSION] = record.submission
+    body = _pod_spec(spec, scheduler)
+    annotations[CONTAINERS] = ",".join(_main_containers(spec, body))
     return {
         "apiVersion": "v1",
         "kind": "Pod",

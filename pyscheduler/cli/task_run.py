@@ -82,8 +82,8 @@ async def work(flags: RunOptions) -> int:
             name=flags.name,
             scheduler=flags.scheduler,
             finalizer=flags.finalizer,
-            ttl_seconds_after_finished=flags.ttl_seconds,
             keep_failed_seconds=flags.keep_failed_seconds,
+            ttl_seconds_after_finished=flags.ttl_seconds,
         )
         reporter = _Reporter(flags.output)
         backend = KubernetesTaskBackend(

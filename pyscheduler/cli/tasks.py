@@ -376,13 +376,6 @@ def offers(state: Path) -> None:
     help="API calls per second; 0 for no limit.",
 )
 @option(
-    "--metrics-port",
-    section=_TASKS,
-    type=click.IntRange(0, 65535),
-    metavar="P",
-    help="Serve Prometheus metrics at this port of all addresses.",
-)
-@option(
     "--finalizer/--no-finalizer",
     section=_TASKS,
     default=True,
@@ -394,6 +387,13 @@ def offers(state: Path) -> None:
     type=options.FiniteRange(),
     metavar="S",
     help="Time after which the records of ended tasks are forgotten (default: never).",
+)
+@option(
+    "--metrics-port",
+    section=_TASKS,
+    type=click.IntRange(0, 65535),
+    metavar="P",
+    help="Serve Prometheus metrics at this port of all addresses.",
 )
 @option("--once", section=_TASKS, is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
 @option(

@@ -54,10 +54,10 @@ class Cluster:
         self.created: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         """Number of creates still to be rejected because of a quota, by task."""
-        self.pod_quota: int | None = None
-        """Most pods that have not ended."""
         self.objects = FakeObjects()
         """Leases."""
+        self.pod_quota: int | None = None
+        """Most pods that have not ended."""
         self.lives: set[asyncio.Task[None]] = set()
         self._history: list[tuple[str, PodState]] = []
         self._changed = asyncio.Event()

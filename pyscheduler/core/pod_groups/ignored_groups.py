@@ -25,7 +25,8 @@ _LABELS: Final = (
     "pod-group.scheduling.sigs.k8s.io",
     "pod-group.scheduling.sigs.k8s.io/name",
 )
-_ALL_ANNOTATIONS, _ALL_LABELS = frozenset(_ANNOTATIONS), frozenset(_LABELS)
+GROUP_NAMES: Final = frozenset(_ANNOTATIONS + _LABELS)
+"""Names of all annotations and labels that declare a group by some API."""
 POD_GROUP_IGNORED: Final = "PodGroupIgnored"
 """Reason of the event."""
 
@@ -34,8 +35,6 @@ def ignored_declaration(profile: Profile, pod: Pod) -> str:
     """Return the declaration of a group that no plugin of the profile reads; "" if there is none."""
     signature = pod.signature
     annotations, labels, group = signature.annotations, signature.labels, signature.spec.scheduling_group
-    if group is None and _ALL_ANNOTATIONS.isdisjoint(annotations) and _ALL_LABELS.isdisjoint(labels):
-        return ""  # as most pods
     if profile.pod_group is not None:
         return ""  # the plugin rejects what it does not support
     if group is not None:

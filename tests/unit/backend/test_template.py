@@ -98,24 +98,6 @@ def test_requests_of_short_form_and_template_are_equal() -> None:
     assert short.requests() == long.requests() == Resources({"cpu": 500, "memory": 2**30, "pods": 1})
 
 
-def test_task_names_its_queue_as_the_plugin_queues_reads_it() -> None:
-    gang = TaskGang(name="crew", size=2)
-    assert body(image="x", queue="night")["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] == "night"
-    annotations = pod_group(TaskSpec(id="t", image="x", queue="night", gang=gang), "b")["metadata"]["annotations"]
-    assert annotations == {"pyscheduler.io/pod-group-queue": "night"}
-
-
-def test_secrets_service_account_and_main_container() -> None:
-    container = {"name": "main", "image": "x"}
-    template = {
-        "spec": {"containers": [container, {**container, "name": "helper"}], "imagePullSecrets": [{"name": "a"}]}
-    }
-    manifest = body(pod=template, pull_secrets=("b",), service_account="etl", main_container="main")
-    assert manifest["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
-    assert manifest["spec"]["serviceAccountName"] == "etl"
-    assert manifest["metadata"]["annotations"]["pyscheduler.io/task-containers"] == "main"
-
-
 def test_fields_of_a_pod_manifest_that_never_differ_are_accepted() -> None:
     metadata = {"labels": {"a": "b"}, "creationTimestamp": None}
     spec = {"containers": [{"name": "c", "image": "x"}]}
@@ -140,6 +122,24 @@ def test_record_with_fields_of_a_later_release_is_decoded() -> None:
     spec = {"id": "t", "image": "x", "colour": "red", "retry": {"application": 2, "jitter": 0.5}}
     decoded = msgspec.convert({"spec": spec, "mood": "good"}, TaskRecord)
     assert decoded == TaskRecord(spec=TaskSpec(id="t", image="x", retry=RetryPolicy(application=2)))
+
+
+def test_task_names_its_queue_as_the_plugin_queues_reads_it() -> None:
+    gang = TaskGang(name="crew", size=2)
+    assert body(image="x", queue="night")["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] == "night"
+    annotations = pod_group(TaskSpec(id="t", image="x", queue="night", gang=gang), "b")["metadata"]["annotations"]
+    assert annotations == {"pyscheduler.io/pod-group-queue": "night"}
+
+
+def test_secrets_service_account_and_main_container() -> None:
+    container = {"name": "main", "image": "x"}
+    template = {
+        "spec": {"containers": [container, {**container, "name": "helper"}], "imagePullSecrets": [{"name": "a"}]}
+    }
+    manifest = body(pod=template, pull_secrets=("b",), service_account="etl", main_container="main")
+    assert manifest["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
+    assert manifest["spec"]["serviceAccountName"] == "etl"
+    assert manifest["metadata"]["annotations"]["pyscheduler.io/task-containers"] == "main"
 
 
 def test_pod_group_of_a_gang() -> None:

@@ -254,12 +254,6 @@ def test_show_prints_all_fields(tasks: Cli) -> None:
     assert yaml.safe_load(tasks("show", "no")[1])["message"] == "larger than the whole budget"
 
 
-def test_logs_need_a_pod(tasks: Cli) -> None:
-    save_all_phases()
-    assert tasks("logs", "no")[2].endswith("task 'no' is Refused: it has no pod\n")
-    assert "no `pyscheduler tasks run` has used this state file" in tasks("logs", "failed")[2]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [("show", "done"), ("kill", "done"), ("forget", "done"), ("watch", "done"), ("submit", "done", "--image", "other")],
@@ -278,6 +272,12 @@ def test_forget_ended_decodes_only_tasks_that_have_ended(tasks: Cli) -> None:
         db.execute("UPDATE task SET record = 'unreadable' WHERE id = 'running'")
     assert tasks("forget", "--ended")[1] == "3 to be forgotten" + IDLE
     assert tasks("list", "--phase", "Failed")[0] == 0
+
+
+def test_logs_need_a_pod(tasks: Cli) -> None:
+    save_all_phases()
+    assert tasks("logs", "no")[2].endswith("task 'no' is Refused: it has no pod\n")
+    assert "no `pyscheduler tasks run` has used this state file" in tasks("logs", "failed")[2]
 
 
 def test_unknown_tasks_are_reported(tasks: Cli) -> None:
