@@ -88,7 +88,9 @@ def observe(record: TaskRecord, observation: Observation, now: float, settings: 
     if observation.pod is not None:
         return _with_pod(record, observation.pod, observation.times_of(observation.pod, now), now, settings)
     deleted = observation.deleted
-    if deleted is not None and (deleted.deleting or deleted.stopped or observation.absence_confirmed):
+    # A pod is deleted once it has no finalizer; one that a watch reports with it has lost its label.
+    is_deleted = deleted is not None and (deleted.deleting or deleted.stopped) and not deleted.has_finalizer
+    if deleted is not None and (is_deleted or observation.absence_confirmed):
         return _ended(record, outcome_of(deleted, record.ending), deleted, now)
     if not observation.synced or observation.busy or _may_be_unlabelled(record, observation):
         return record

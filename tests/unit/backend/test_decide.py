@@ -80,7 +80,15 @@ def test_outcome_of_a_stopped_pod(end: PodState, reason: str) -> None:
 
 @pytest.mark.parametrize(("end", "reason"), ENDS)
 def test_outcome_of_a_deleted_pod_follows_its_last_state(end: PodState, reason: str) -> None:
-    assert observe(record(spec={"retry": NO_RETRY}), Observation(deleted=end), NOW, SETTINGS).reason == reason
+    assert (
+        observe(
+            record(spec={"retry": NO_RETRY}),
+            Observation(deleted=msgspec.structs.replace(end, has_finalizer=False)),
+            NOW,
+            SETTINGS,
+        ).reason
+        == reason
+    )
 
 
 def test_failure_with_retries_left_begins_the_next_attempt_after_the_backoff() -> None:
