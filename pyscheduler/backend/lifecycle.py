@@ -84,7 +84,8 @@ class TaskPodsLifecycleManager:
         """Notified after each commit."""
         self._table, self._settings, self._subscription = table, settings, subscription
         self._notify = notify
-        self._clock, self._rng, self._problems, self._metrics = context[:4]
+        self._clock, self._rng = context.clock, context.rng
+        self._problems, self._metrics = context.problems, context.metrics
         self._pods: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
         self._quota_waiters = QuotaWaiters()
         self._times: dict[str, PodTimes] = {}
