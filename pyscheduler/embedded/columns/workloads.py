@@ -120,7 +120,8 @@ CRONJOB = (
     NAME,
     Column("Schedule", at("spec", "schedule")),
     Column("Timezone", at("spec", "timeZone", default=NONE)),
-    Column("Suspend", at("spec", "suspend", default=False), type="boolean"),
+    # Unlike other booleans a text, as kube-apiserver's printBoolPtr has it.
+    Column("Suspend", lambda obj, _now: str(dig(obj, "spec", "suspend") or False), type="boolean"),
     Column("Active", lambda obj, _now: len(dig(obj, "status", "active") or ()), type="integer"),
     Column("Last Schedule", _last_schedule),
     AGE,
