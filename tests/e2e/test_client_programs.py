@@ -38,7 +38,7 @@ async def output(plane: Plane, *words: str) -> list[str]:
                 "patched c",
                 "conflict 409 Conflict",
                 "event DELETED sync-2",
-                "scale 0",
+                "scale None",
                 "dynamic b",
                 "applied ['a', 'own']",
             ],

@@ -25,11 +25,12 @@ def scale_of(resource: Resource, version: Version) -> Json:
         status |= {"selector": _at(obj, paths.selector)} if paths.selector and _at(obj, paths.selector) else {}
     else:
         status["selector"] = selector_text(dig(obj, "spec", "selector"))
+    replicas = _at(obj, paths.replicas) or 0
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": meta,
-        "spec": {"replicas": _at(obj, paths.replicas) or 0},
+        "spec": {"replicas": replicas} if replicas else {},  # omitempty
         "status": status,
     }
 
