@@ -16,7 +16,7 @@ class FailureKind(enum.StrEnum):
     INFRASTRUCTURE = "infrastructure"
     APPLICATION = "application"
     CONFIGURATION = "configuration"
-    NONE = "nobody"
+    NONE = "none"
     """Never retried."""
 
 

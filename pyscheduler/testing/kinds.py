@@ -45,7 +45,7 @@ class PathTarget(NamedTuple):
     """Object or collection at an API path."""
 
     kind: ResourceKind | None
-    """None if nobody watches the kind and no object of it was created."""
+    """None if the kind is not watched and has no object."""
     plural: str
     namespace: str
     name: str

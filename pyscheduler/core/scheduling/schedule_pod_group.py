@@ -338,7 +338,7 @@ def _run_preemption(
         if waits_for_victims:
             kubernetes_texts.add_ongoing(group, failures)
         return []
-    is_short = bool(context.groups.shortage(group, ()))  # pods above the minimum evict nobody
+    is_short = bool(context.groups.shortage(group, ()))  # pods above the minimum evict none
     outcome = PostFilterOutcome()
     if is_short:
         outcome = run_pod_group_post_filter(context, group, pods, next(iter(failures.values())).message)
