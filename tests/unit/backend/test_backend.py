@@ -320,6 +320,7 @@ async def test_full_disk_is_an_error_within_seconds_and_nothing_is_done_meanwhil
     fixture = BackendFixture()
     fixture.state = FullDiskState()
     async with fixture.backend() as backend:
+        queued = backend.submit_when_room(task("queued"))
         for call in (backend.submit(task("a")), backend.kill("a")):
             with pytest.raises(StateProblem, match="the disk is full"):
                 await call
@@ -329,6 +330,7 @@ async def test_full_disk_is_an_error_within_seconds_and_nothing_is_done_meanwhil
             assert fixture.connection.calls["create"] == 0, "nothing is done that is not stored"
         await asyncio.sleep(60.0)
         assert backend.task("a").phase is TaskPhase.KILLED, "the calls are stored as soon as that is possible"
+        await queued
         await backend.submit(task("b"))
         await backend.wait_until_settled()
 
