@@ -222,6 +222,9 @@ class KubernetesTaskBackend:
         NoOrphan, TaskExists, TaskProblem, ApiError, BackendStopped.
         """
         process = self._process()
+        while not process.manager.synced:
+            await process.manager.committed.wait()
+            process.check()
         record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
         if not process.table.change(None, record):
             raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")

@@ -93,7 +93,8 @@ class TaskPodsLifecycleManager:
         self._dirty: dict[str, None] = dict.fromkeys(table.records)
         self._timers: list[tuple[float, str]] = []
         self._due: dict[str, float] = {}
-        self._synced = False
+        self.synced = False
+        """True once a complete list of the pods was read."""
         self._resource_version_at = -math.inf
         self._warned: set[str] = set()
         self._stopping = False
@@ -161,7 +162,7 @@ class TaskPodsLifecycleManager:
 
     def _apply_snapshot(self, snapshot: PodsSnapshot) -> None:
         if snapshot.complete:
-            self._synced = True
+            self.synced = True
             self._dirty.update(dict.fromkeys(self._table.records))
         for pod in snapshot.deleted.values():
             self._handle_deleted(pod)
@@ -350,7 +351,7 @@ class TaskPodsLifecycleManager:
         own = (p for p in runtime.deleted.values() if p.name == name and not self._is_orphan(p))
         deleted = next((p for p in own if record.pod_uid in ("", p.uid)), None)
         return Observation(
-            synced=self._synced,
+            synced=self.synced,
             pod=pod,
             deleted=deleted,
             others=tuple(others),

@@ -96,9 +96,8 @@ async def test_adopted_orphan_is_a_task_again() -> None:
         await backend.submit(task("a"))
         await wait_for_phase(backend, "a", TaskPhase.RUNNING)
     fixture.state = MemoryState()
+    [name] = fixture.cluster.pods
     async with fixture.backend() as backend:
-        await asyncio.sleep(1.0)
-        [name] = backend.orphans()
         with pytest.raises(NoOrphan, match="there is no orphan 'x'; `pyscheduler tasks orphans list` shows all"):
             await backend.adopt("x")
         record = await backend.adopt(name)
