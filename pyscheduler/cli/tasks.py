@@ -313,7 +313,7 @@ def logs_(state: Path, id: str, **flags: Any) -> None:
     from pyscheduler.cli.task_logs import LogOptions, print_log
 
     with RequestQueue(state) as queue:
-        row = _select(task_view.rows(queue), [id])[0]
+        row = _select(task_view.rows(queue, [id]), [id])[0]
         source = queue.get_meta("source")
     sys.exit(options.run_async(print_log(row, source, LogOptions(**flags))))
 
