@@ -285,7 +285,8 @@ class TaskPodsLifecycleManager:
 
     def _decide(self, task: str, now: float) -> None:
         record = self._table.records.get(task)
-        if record is None:
+        if record is None:  # forgotten, maybe since the last decision
+            self._runtimes.pop(task, None)
             return
         observation = self._observation(record)
         while True:
@@ -310,6 +311,8 @@ class TaskPodsLifecycleManager:
         now = self._clock()
         for task in tasks:
             record = self._table.records.get(task)
+            if record is None:
+                self._runtimes.pop(task, None)  # forgotten during the commit; its id may be used again
             if record is None or task in self._dirty or not self._table.is_durable(task):
                 continue  # changed meanwhile: the next reconciliation decides on the new record
             self._act(record, now)
