@@ -356,7 +356,7 @@ def offers(state: Path) -> None:
 @option(
     "--keep-failed-seconds",
     section=_TASKS,
-    type=options.FiniteRange(),
+    type=options.SECONDS,
     default=0.0,
     metavar="S",
     help="Keep failed pods for a time, for `tasks logs` and `kubectl describe`.",
@@ -384,7 +384,7 @@ def offers(state: Path) -> None:
 @option(
     "--ttl-seconds",
     section=_TASKS,
-    type=options.FiniteRange(),
+    type=options.SECONDS,
     metavar="S",
     help="Time after which the records of ended tasks are forgotten (default: never).",
 )
