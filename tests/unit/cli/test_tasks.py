@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import sqlite3
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol, Self
@@ -22,6 +25,7 @@ from pyscheduler.backend.state.request_queue import Forget, Kill, Request, Reque
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import RetryPolicy, TaskGang, TaskPhase, TaskRecord, TaskSpec
 from pyscheduler.cli import main
+from pyscheduler.cli.task_run import _Reporter
 from tests.tasks.records import record
 
 IDLE = "; not running, start it with `pyscheduler tasks run --state tasks.db`\n"
@@ -369,3 +373,19 @@ def test_help_has_examples(tasks: Cli) -> None:
     )
     assert "docs/tasks.md" in out
     assert "deadline_seconds: 3600" in tasks("submit", "--help")[1]
+
+
+def test_lines_of_concurrent_updates_are_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run` reports updates of different tasks in different threads."""
+
+    class SlowOutput(io.StringIO):
+        def write(self, text: str) -> int:
+            time.sleep(0.001)
+            return super().write(text)
+
+    monkeypatch.setattr(sys, "stdout", output := SlowOutput())
+    reporter = _Reporter("text")
+    ended = [record(f"t-{number}", phase=TaskPhase.SUCCEEDED) for number in range(32)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(reporter.update, ended))
+    assert sorted(output.getvalue().splitlines()) == sorted(f"{one.id} Succeeded" for one in ended)
