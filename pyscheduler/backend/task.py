@@ -193,7 +193,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cleaned: bool = False
     """True once the task is final and all its pods are deleted."""
     version: int = 1
-    """Incremented with each change except of `acknowledged` and `cleaned`: (id, version) identifies an update."""
+    """Incremented with each change except of `acknowledged` and `cleaned`. (id, submission, version) identifies an
+    update: a task that is submitted again after it was forgotten has another submission."""
 
     @property
     def id(self) -> str:
