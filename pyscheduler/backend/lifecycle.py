@@ -304,7 +304,7 @@ class TaskPodsLifecycleManager:
         runtime = self._runtimes[task]
         if runtime.deleted:
             # The record has their end now, except of a pod that may still exist without its label.
-            is_open = not record.final and observation.pod is None and observation.deleted is not None
+            is_open = not record.settled and observation.pod is None and observation.deleted is not None
             runtime.deleted = {uid: p for uid, p in runtime.deleted.items() if is_open and p is observation.deleted}
 
     def _act_on(self, tasks: Iterable[str]) -> None:
