@@ -26,23 +26,23 @@ async def run_graph(
     backend: KubernetesTaskBackend, graph: Mapping[str, Sequence[str]], steps: Mapping[str, TaskSpec]
 ) -> dict[str, str]:
     """Run all steps and return their phases; skipped ones are "Skipped". Resumes if the backend has records."""
-    sorter, phases = TopologicalSorter(graph), dict[str, str]()
+    sorter, phases, running = TopologicalSorter(graph), dict[str, str](), set[str]()
     sorter.prepare()
     updates = backend.updates()
     while sorter.is_active():
         for step in sorter.get_ready():
             if all(phases[need] == TaskPhase.SUCCEEDED for need in graph[step]):
                 await backend.submit(steps[step])
+                running.add(step)
             else:
                 phases[step] = "Skipped"
                 sorter.done(step)
-        if len(phases) == len(graph):
-            break
-        if sorter.is_active() and any(step not in phases for step in backend.tasks()):
-            record = await anext(updates)
-            if record.final and record.id not in phases:
-                phases[record.id] = record.phase
-                sorter.done(record.id)
+        ended = {step: backend.task(step).phase for step in running if backend.task(step).final}
+        if running and not ended:
+            await anext(updates)
+        phases |= ended
+        running -= ended.keys()
+        sorter.done(*ended)
     return phases
 
 

@@ -16,10 +16,12 @@ from sortedcontainers import SortedKeyList
 
 from pyscheduler.backend.offers import QuotaAccountant
 from pyscheduler.backend.resources import Resources
+from pyscheduler.backend.state import StateProblem
 from pyscheduler.backend.task import TaskSpec
 
 _SCANNED: Final = 200
 """Most waiting tasks that are compared with the offer in one pass."""
+_RETRY_SECONDS: Final = 1.0
 
 
 class _Entry(msgspec.Struct, frozen=False, eq=False):
@@ -100,7 +102,7 @@ class AdmissionQueue:
             admitted = self._admit()
             if not admitted:
                 continue
-            await flush()
+            await _until_durable(flush)
             for entry in admitted:
                 if not entry.admitted.done():
                     entry.admitted.set_result(None)
@@ -126,3 +128,14 @@ class AdmissionQueue:
         if self._by_id.get(entry.spec.id) is entry:
             del self._by_id[entry.spec.id]
             self._entries.remove(entry)
+
+
+async def _until_durable(flush: Callable[[], Awaitable[None]]) -> None:
+    """Flush until it succeeds: tasks that were inserted while the state cannot be written become durable later."""
+    while True:
+        try:
+            await flush()
+        except StateProblem:  # the manager reports it
+            await asyncio.sleep(_RETRY_SECONDS)
+        else:
+            return

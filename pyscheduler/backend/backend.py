@@ -222,6 +222,9 @@ class KubernetesTaskBackend:
         NoOrphan, TaskExists, TaskProblem, ApiError, BackendStopped.
         """
         process = self._process()
+        while not process.manager.synced:
+            await process.manager.committed.wait()
+            process.check()
         record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
         if not process.table.change(None, record):
             raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")
@@ -256,7 +259,8 @@ class KubernetesTaskBackend:
         """Yield each changed record, of each task only the latest. Ends when the backend stops.
 
         A final record is acknowledged when the next one is requested; until then another iterator, or the next
-        process, delivers it again: (id, version) identifies an update. RuntimeError if there is an `on_update`.
+        process, delivers it again: (id, submission, version) identifies an update. RuntimeError if there is an
+        `on_update`.
         """
         if self._on_update is not None:
             raise RuntimeError("updates go to on_update; make the backend without it to use updates()")

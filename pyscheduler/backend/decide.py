@@ -83,7 +83,9 @@ def observe(record: TaskRecord, observation: Observation, now: float, settings: 
     """Return the record that follows from the observation; the given object if nothing has changed."""
     if record.final:
         pods_left = observation.busy or not observation.synced or observation.pod is not None or observation.others
-        return record if pods_left or record.cleaned else msgspec.structs.replace(record, cleaned=True)
+        if record.cleaned or pods_left or _may_be_unlabelled(record, observation):
+            return record
+        return msgspec.structs.replace(record, cleaned=True)
     record = _with_requested_end(record, now)
     if observation.pod is not None:
         return _with_pod(record, observation.pod, observation.times_of(observation.pod, now), now, settings)
@@ -113,11 +115,13 @@ def act(record: TaskRecord, observation: Observation, now: float, settings: Back
     pod = observation.pod
     if record.final and pod is not None:
         step = _next_for_leftover_pod(pod, observation.times_of(pod, now), now, settings)
-    elif record.final:
-        step = NextCall(None, math.inf)
     elif pod is not None:
         step = _next_for_current_pod(record, pod, observation.times_of(pod, now), now, settings)
-    elif _may_be_unlabelled(record, observation) or (observation.create_unconfirmed and record.ending is not None):
+    elif _may_be_unlabelled(record, observation):
+        step = NextCall(Get(), math.inf)
+    elif record.final:
+        step = NextCall(None, math.inf)
+    elif observation.create_unconfirmed and record.ending is not None:
         step = NextCall(Get(), math.inf)
     elif _may_create(record, observation):
         step = NextCall(CreatePod(), math.inf) if _is_due(record, now) else NextCall(None, record.attempt_at)
@@ -133,7 +137,11 @@ def _is_due(record: TaskRecord, now: float) -> bool:
 
 def _may_be_unlabelled(record: TaskRecord, observation: Observation) -> bool:
     """Return True if the attempt's pod has disappeared without being deleted, and may exist without its label."""
-    existed = bool(record.pod_uid) or observation.deleted is not None
+    deleted = observation.deleted
+    if record.final:  # its pod is released: it has no finalizer once it is deleted
+        existed = not record.cleaned and deleted is not None and deleted.has_finalizer
+    else:
+        existed = bool(record.pod_uid) or deleted is not None
     return existed and observation.synced and not observation.absence_confirmed
 
 

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.context import BackendContext
@@ -41,6 +42,8 @@ class UpdateDelivery:
         self._failing: dict[str, ExponentialBackoff] = {}
         self._retries: set[asyncio.Task[None]] = set()
         self._slow: dict[str, None] = {}
+        # Not the loop's threads: those resolve the API server's name, which blocked functions must not delay.
+        self._threads = ThreadPoolExecutor(settings.update_concurrency, thread_name_prefix="task backend: update")
         self._is_async = inspect.iscoroutinefunction(on_update) or inspect.iscoroutinefunction(
             getattr(on_update, "__call__", None)  # noqa: B004  # an object with an async __call__
         )
@@ -54,6 +57,7 @@ class UpdateDelivery:
         finally:
             for retry in self._retries:
                 retry.cancel()
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _deliver_all(self) -> None:
         while (record := await self._queue.take()) is not None:
@@ -77,7 +81,7 @@ class UpdateDelivery:
             if self._is_async:
                 result = self._on_update(record)
             else:
-                result = await asyncio.to_thread(self._on_update, record)
+                result = await loop.run_in_executor(self._threads, self._on_update, record)
             if inspect.isawaitable(result):
                 await result
         finally:

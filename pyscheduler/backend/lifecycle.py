@@ -93,7 +93,8 @@ class TaskPodsLifecycleManager:
         self._dirty: dict[str, None] = dict.fromkeys(table.records)
         self._timers: list[tuple[float, str]] = []
         self._due: dict[str, float] = {}
-        self._synced = False
+        self.synced = False
+        """True once a complete list of the pods was read."""
         self._resource_version_at = -math.inf
         self._warned: set[str] = set()
         self._stopping = False
@@ -161,7 +162,7 @@ class TaskPodsLifecycleManager:
 
     def _apply_snapshot(self, snapshot: PodsSnapshot) -> None:
         if snapshot.complete:
-            self._synced = True
+            self.synced = True
             self._dirty.update(dict.fromkeys(self._table.records))
         for pod in snapshot.deleted.values():
             self._handle_deleted(pod)
@@ -284,7 +285,8 @@ class TaskPodsLifecycleManager:
 
     def _decide(self, task: str, now: float) -> None:
         record = self._table.records.get(task)
-        if record is None:
+        if record is None:  # forgotten, maybe since the last decision
+            self._runtimes.pop(task, None)
             return
         observation = self._observation(record)
         while True:
@@ -302,13 +304,15 @@ class TaskPodsLifecycleManager:
         runtime = self._runtimes[task]
         if runtime.deleted:
             # The record has their end now, except of a pod that may still exist without its label.
-            is_open = not record.final and observation.pod is None and observation.deleted is not None
+            is_open = not record.settled and observation.pod is None and observation.deleted is not None
             runtime.deleted = {uid: p for uid, p in runtime.deleted.items() if is_open and p is observation.deleted}
 
     def _act_on(self, tasks: Iterable[str]) -> None:
         now = self._clock()
         for task in tasks:
             record = self._table.records.get(task)
+            if record is None:
+                self._runtimes.pop(task, None)  # forgotten during the commit; its id may be used again
             if record is None or task in self._dirty or not self._table.is_durable(task):
                 continue  # changed meanwhile: the next reconciliation decides on the new record
             self._act(record, now)
@@ -350,7 +354,7 @@ class TaskPodsLifecycleManager:
         own = (p for p in runtime.deleted.values() if p.name == name and not self._is_orphan(p))
         deleted = next((p for p in own if record.pod_uid in ("", p.uid)), None)
         return Observation(
-            synced=self._synced,
+            synced=self.synced,
             pod=pod,
             deleted=deleted,
             others=tuple(others),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -19,6 +20,8 @@ from pyscheduler.kube.paths import PODS, object_path
 from pyscheduler.kube.reflector import ListerWatcher
 
 _NOT_SERVED = (404, 405, 501)
+_LONGEST_PART = 200
+"""Most characters of a task's id in the name of its log; file names may have 255."""
 
 
 class LogsUnavailable(BackendProblem):
@@ -91,10 +94,20 @@ class ContainerLog:
 
     @property
     def name(self) -> str:
-        return f"{quote(self.record.id, safe='')}/{self._attempt}/{self.container or 'log'}"
+        return f"{_path_part(self.record.id)}/{self._attempt}/{self.container or 'log'}"
 
     def chunks(self) -> AsyncGenerator[bytes, None]:
         return self._logs.read(self._pod, self.container)
+
+
+def _path_part(task: str) -> str:
+    """Return the name of a task's folder: its id, with a hash in place of the end of a very long one."""
+    part = quote(task, safe="")
+    if not part.strip("."):
+        return part.replace(".", "%2E")  # no folder above
+    if len(part) <= _LONGEST_PART:
+        return part
+    return f"{part[:_LONGEST_PART]}-{hashlib.sha256(task.encode()).hexdigest()[:10]}"
 
 
 class FileLogs:

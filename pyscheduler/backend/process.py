@@ -41,8 +41,8 @@ from pyscheduler.kube.numbers import natural
 
 _log = logging.getLogger(__name__)
 _MANAGER = "manager"
-_FORGET_SECONDS = 60.0
-"""Longest interval between two searches for finished tasks whose time to live is over."""
+_LEAST_FORGET_SECONDS, _FORGET_SECONDS = 1.0, 60.0
+"""Shortest and longest interval between two searches for finished tasks whose time to live is over."""
 
 
 class OpenedState(msgspec.Struct, frozen=True, eq=False):
@@ -240,7 +240,7 @@ class BackendRuntime:
     async def _forget_finished(self, ttl: float) -> None:
         """Forget the records of tasks that settled more than `ttl` seconds ago."""
         while True:
-            await asyncio.sleep(min(ttl, _FORGET_SECONDS))
+            await asyncio.sleep(min(max(ttl, _LEAST_FORGET_SECONDS), _FORGET_SECONDS))
             finished_before = self.context.clock() - ttl
             settled = [record for record in self.table.records.values() if record.settled and record.acknowledged]
             for record in settled:

@@ -31,7 +31,8 @@ class ReleaseHook:
 
     async def before_release(self, record: TaskRecord, pod: PodState) -> None:
         """Store the pod's logs. ApiError if that failed and is to be repeated before the pod is released."""
-        if not self._stores or pod.exit_code is None or not pod.has_finalizer:
+        was_released = self._settings.finalizer and not pod.has_finalizer
+        if not self._stores or pod.exit_code is None or was_released:
             return
         try:
             async with asyncio.timeout(self._settings.hook_seconds):

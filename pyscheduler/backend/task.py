@@ -20,10 +20,28 @@ Json = dict[str, Any]
 _TEMPLATE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
 """Fields of a pod template, and those of a pod manifest that are always the same."""
 _METADATA_FIELDS = ("labels", "annotations", "finalizers")
+_encoder = msgspec.json.Encoder()
 
 
 class TaskProblem(ValueError):
     """Invalid task spec; the message names the task and the field."""
+
+
+class _TemplateMetadata(msgspec.Struct, frozen=True):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
+
+
+class _TemplateSpec(msgspec.Struct, frozen=True, rename="camel"):
+    image_pull_secrets: tuple[Json, ...] | None = None
+
+
+class _Template(msgspec.Struct, frozen=True):
+    """The fields of a pod template to which the backend adds its own, besides those of `PodSpec`."""
+
+    metadata: _TemplateMetadata | None = None
+    spec: _TemplateSpec | None = None
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +193,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cleaned: bool = False
     """True once the task is final and all its pods are deleted."""
     version: int = 1
-    """Incremented with each change except of `acknowledged` and `cleaned`: (id, version) identifies an update."""
+    """Incremented with each change except of `acknowledged` and `cleaned`. (id, submission, version) identifies an
+    update: a task that is submitted again after it was forgotten has another submission."""
 
     @property
     def id(self) -> str:
@@ -239,6 +258,10 @@ def check(spec: TaskSpec) -> None:
         Resources.of(spec.limits)
     except QuantityError as error:
         raise TaskProblem(f"task {spec.id[:80]!r}: limits: {error}") from None
+    try:
+        _encoder.encode(spec)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise TaskProblem(f"task {spec.id[:80]!r} cannot be stored as JSON: {error}") from None
 
 
 def _problem(spec: TaskSpec) -> str:
@@ -254,6 +277,11 @@ def _problem(spec: TaskSpec) -> str:
         return (
             f"{unknown} is not a field of a pod template, which has metadata (labels, annotations, finalizers) and spec"
         )
+    if spec.pod is not None:
+        try:
+            msgspec.convert(spec.pod, _Template)
+        except msgspec.ValidationError as problem:
+            return f"pod: {problem}"
     if spec.gang is not None and (spec.gang.size < 1 or not spec.gang.name):
         return "gang needs a name and a size of at least 1"
     limits = (spec.pending_seconds, spec.start_seconds, spec.deadline_seconds)

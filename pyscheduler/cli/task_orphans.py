@@ -45,8 +45,8 @@ def orphans() -> None:
 class _Backend:
     """Backend whose orphans are meant: namespace and name are those of the state, unless given."""
 
-    def __init__(self, state: Path, kubeconfig: Path | None, namespace: str, name: str) -> None:
-        self.state, self._kubeconfig = state, kubeconfig
+    def __init__(self, state: Path, kubeconfig: Path | None, context: str, namespace: str, name: str) -> None:
+        self.state, self._kubeconfig, self._context = state, kubeconfig, context
         self.identity = self._read_identity()
         self.namespace = namespace or (self.identity.namespace if self.identity else "default")
         self.name = name or (self.identity.backend if self.identity else "tasks")
@@ -56,10 +56,11 @@ class _Backend:
             raise CommandProblem(f"{state} is the state of another backend: you gave {different}")
 
     def client(self) -> KubernetesClient:
-        return KubernetesClient(self.namespace, kubeconfig=self._kubeconfig)
+        return KubernetesClient(self.namespace, kubeconfig=self._kubeconfig, context=self._context)
 
     async def orphans(self, client: KubernetesClient) -> dict[str, PodState]:
-        """Return the orphans by name. CommandProblem if a backend with another state runs."""
+        """Return the orphans by name. CommandProblem in another cluster, or if a backend with another state runs."""
+        await self._check_cluster(client)
         await self._check_lease(client)
         pods = (await client.list_pods(selector(self.name))).pods
         records = {}
@@ -73,6 +74,20 @@ class _Backend:
             return None
         with RequestQueue(self.state) as queue:
             return queue.identity()
+
+    async def _check_cluster(self, client: KubernetesClient) -> None:
+        """Raise CommandProblem if the state belongs to another cluster, whose pods have tasks in another state."""
+        if self.identity is None:
+            return
+        here = StateIdentity(
+            namespace=self.namespace,
+            backend=self.name,
+            cluster_uid=await client.namespace_uid("kube-system"),
+            namespace_uid=await client.namespace_uid(self.namespace),
+        )
+        different = here.difference(self.identity)
+        if different:
+            raise CommandProblem(f"{self.state} is the state of another backend: this is {different}")
 
     async def _check_lease(self, client: KubernetesClient) -> None:
         """Raise CommandProblem if the Lease shows that a process runs the backend with another state file."""
@@ -111,6 +126,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NS",
             help="Namespace (default: that of the state).",
         ),
+        click.option("--context", default="", show_default=False, metavar="C", help="Context of the kubeconfig."),
         click.option("--kubeconfig", type=options.FILE, metavar="FILE", help=kubeconfig),
         click.option("--state", type=options.FILE, default="tasks.db", metavar="FILE", help="State file."),
     ):
@@ -120,9 +136,9 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @orphans.command(name="list")
 @_common
-def list_(state: Path, kubeconfig: Path | None, namespace: str, name: str) -> None:
+def list_(state: Path, kubeconfig: Path | None, context: str, namespace: str, name: str) -> None:
     """List the orphans: pod, task, phase and node."""
-    backend = _Backend(state, kubeconfig, namespace, name)
+    backend = _Backend(state, kubeconfig, context, namespace, name)
 
     async def work() -> int:
         async with backend.client() as client:
@@ -139,9 +155,9 @@ def list_(state: Path, kubeconfig: Path | None, namespace: str, name: str) -> No
 @orphans.command
 @_common
 @click.argument("pods", nargs=-1, required=True)
-def adopt(state: Path, kubeconfig: Path | None, namespace: str, name: str, pods: tuple[str, ...]) -> None:
+def adopt(state: Path, kubeconfig: Path | None, context: str, namespace: str, name: str, pods: tuple[str, ...]) -> None:
     """Make orphans tasks again; the process that runs the state file watches them and reports their end."""
-    backend = _Backend(state, kubeconfig, namespace, name)
+    backend = _Backend(state, kubeconfig, context, namespace, name)
 
     async def work() -> int:
         async with backend.client() as client:
@@ -163,6 +179,7 @@ def adopt(state: Path, kubeconfig: Path | None, namespace: str, name: str, pods:
 def release(
     state: Path,
     kubeconfig: Path | None,
+    context: str,
     namespace: str,
     name: str,
     everything: bool,
@@ -172,7 +189,7 @@ def release(
     """Remove the finalizer of orphans, so that they can be deleted, also with their namespace."""
     if not pods and not everything:
         raise click.UsageError("name the pods: POD..., or --all")
-    backend = _Backend(state, kubeconfig, namespace, name)
+    backend = _Backend(state, kubeconfig, context, namespace, name)
 
     async def work() -> int:
         async with backend.client() as client:

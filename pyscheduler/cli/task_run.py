@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -152,14 +152,18 @@ class _Reporter:
         self._console = Console(stderr=True, highlight=False)
         self._status = self._console.status("Starting") if self._console.is_terminal and not self.json else None
         self._last = ""
+        self._writing = threading.Lock()
 
     def update(self, record: TaskRecord) -> None:
+        """Print the record; called in several threads at a time."""
         if self.json:
-            sys.stdout.write(msgspec.json.encode(record).decode() + "\n")
-            sys.stdout.flush()
+            line = msgspec.json.encode(record).decode()
         elif record.final:
-            message = f": {record.message}" if record.phase == TaskPhase.FAILED else ""
-            print(f"{record.id} {record.phase}{message}", flush=True)
+            line = f"{record.id} {record.phase}" + (f": {record.message}" if record.phase == TaskPhase.FAILED else "")
+        else:
+            return
+        with self._writing:
+            print(line, flush=True)
 
     def show_progress(self, text: str) -> None:
         """Show the progress as a status line on a terminal, elsewhere as a new line if it has changed."""

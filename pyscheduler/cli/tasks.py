@@ -313,7 +313,7 @@ def logs_(state: Path, id: str, **flags: Any) -> None:
     from pyscheduler.cli.task_logs import LogOptions, print_log
 
     with RequestQueue(state) as queue:
-        row = _select(task_view.rows(queue), [id])[0]
+        row = _select(task_view.rows(queue, [id]), [id])[0]
         source = queue.get_meta("source")
     sys.exit(options.run_async(print_log(row, source, LogOptions(**flags))))
 
@@ -356,7 +356,7 @@ def offers(state: Path) -> None:
 @option(
     "--keep-failed-seconds",
     section=_TASKS,
-    type=options.FiniteRange(),
+    type=options.SECONDS,
     default=0.0,
     metavar="S",
     help="Keep failed pods for a time, for `tasks logs` and `kubectl describe`.",
@@ -384,7 +384,7 @@ def offers(state: Path) -> None:
 @option(
     "--ttl-seconds",
     section=_TASKS,
-    type=options.FiniteRange(),
+    type=options.SECONDS,
     metavar="S",
     help="Time after which the records of ended tasks are forgotten (default: never).",
 )

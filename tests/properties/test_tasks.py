@@ -26,8 +26,6 @@ from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
 from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import pod_body
-from pyscheduler.backend.watching import PodsWatchSnapshotSource
-from pyscheduler.kube.reflector import Progress
 from tests.properties.task_cluster import Fate
 from tests.properties.task_simulation import Task, TaskScenario, TaskSimulation
 from tests.properties.virtual_loop import run
@@ -139,12 +137,11 @@ async def _drop_failed_commit(guard: TaskTable, place: str | None = None) -> Any
         raise
 
 
-def _list_changed_pods_only(source: PodsWatchSnapshotSource, progress: Progress) -> None:
-    source._pods = source._changed
-    _progress(source, progress)
+async def _read_no_pod(executor: ApiCallExecutor, record: TaskRecord) -> None:
+    """A read confirms every deletion, so that lists and watches that omit pods do no harm by themselves."""
 
 
-_deliver, _progress = UpdateDelivery._deliver, PodsWatchSnapshotSource._handle_progress
+_deliver = UpdateDelivery._deliver
 
 PLANTED: dict[str, tuple[Any, str, Any]] = {
     "acts before the commit": (TaskPodsLifecycleManager, "_reconcile", _act_before_commit),
@@ -156,11 +153,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "an existing name counts as a rejection": (ApiCallExecutor, "_get_own_pod", _reject_existing_name),
     "a terminating pod counts as stopped": (TaskPodsLifecycleManager, "_observation", _take_terminating_for_stopped),
     "a failed commit is dropped": (TaskTable, "commit", _drop_failed_commit),
-    "unchanged pods are missing in the watch's list": (
-        PodsWatchSnapshotSource,
-        "_handle_progress",
-        _list_changed_pods_only,
-    ),
+    "a pod that lists omit counts as deleted": (ApiCallExecutor, "_get", _read_no_pod),
 }
 
 

@@ -114,7 +114,12 @@ class ClusterTaskState:
             await self._write_head(self._resource_version_written)
 
     async def check(self) -> None:
-        self._check()
+        try:
+            self._check()
+        except StateLost:
+            raise
+        except StateProblem:
+            return  # the Lease has expired, but can still be renewed
 
     async def commit(
         self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()

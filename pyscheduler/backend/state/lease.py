@@ -19,7 +19,7 @@ import msgspec
 
 from pyscheduler.api import ApiError
 from pyscheduler.backend.state import StateInUse, StateLost, StateProblem
-from pyscheduler.backend.state.objects import CONFLICT, ObjectsApi, get_or_none, is_ambiguous
+from pyscheduler.backend.state.objects import CONFLICT, NOT_FOUND, ObjectsApi, get_or_none, is_ambiguous
 from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
 from pyscheduler.kube.paths import LEASES
 
@@ -132,12 +132,13 @@ class StateLease:
         return lease
 
     async def _claim(self) -> bool:
-        """Acquire or renew the Lease; False after a conflict or without a response. StateProblem if it is rejected."""
-        claim, sent = self._candidate.claim(self._now_text()), _now()
+        """Acquire or renew the Lease; False after a conflict or deletion, or without a response. StateProblem."""
+        claim, sent, existed = self._candidate.claim(self._now_text()), _now(), self._object is not None
         try:
             await self._write(claim)
         except ApiError as problem:
-            if problem.status == CONFLICT or is_ambiguous(problem):
+            was_deleted = existed and problem.status == NOT_FOUND
+            if problem.status == CONFLICT or was_deleted or is_ambiguous(problem):
                 return False
             raise StateProblem(f"the Lease {self._name} cannot be written: {problem}") from None
         self._candidate.accepted(claim, sent)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
 import pytest
 
-from pyscheduler.api import ResourceKind
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.backend import (
     BackendStopped,
     FixedBudget,
     InsufficientResources,
     KubernetesTaskBackend,
     NamespaceQuota,
+    PodState,
     Resources,
     TaskExists,
     TaskFinal,
@@ -268,6 +269,37 @@ async def test_id_of_a_forgotten_task_can_be_reused() -> None:
 
 
 @on_virtual_time
+async def test_task_forgotten_during_a_commit_leaves_nothing_to_the_next_of_its_id() -> None:
+    class SlowState(MemoryState):
+        async def commit(
+            self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
+        ) -> None:
+            await asyncio.sleep(1.0)
+            await super().commit(changed, resource_version, forgotten)
+
+    class Connection(ObjectsConnection):
+        async def create_pod(self, body: Json) -> PodState:
+            self.calls["rejected"] += 1
+            if self.calls["rejected"] == 1:
+                raise ApiError(422, "Invalid", "spec.containers[0].image: Invalid value")
+            return await super().create_pod(body)
+
+    fixture = BackendFixture()
+    fixture.state, fixture.connection = SlowState(), Connection(fixture.cluster, fixture.connection._crash_switch)
+    async with fixture.backend() as backend:
+        await backend.submit(task("a"))
+        forgotten = False
+        while not forgotten:
+            with suppress(TaskUnsettled):
+                await backend.forget("a")
+                forgotten = True
+            await asyncio.sleep(0.1)
+        await backend.submit(task("a"))
+        await backend.wait_until_settled()
+        assert backend.task("a").phase is TaskPhase.SUCCEEDED
+
+
+@on_virtual_time
 async def test_final_record_is_delivered_again_until_the_next_update_is_requested() -> None:
     fixture = BackendFixture()
     async with fixture.backend() as backend:
@@ -320,6 +352,7 @@ async def test_full_disk_is_an_error_within_seconds_and_nothing_is_done_meanwhil
     fixture = BackendFixture()
     fixture.state = FullDiskState()
     async with fixture.backend() as backend:
+        queued = backend.submit_when_room(task("queued"))
         for call in (backend.submit(task("a")), backend.kill("a")):
             with pytest.raises(StateProblem, match="the disk is full"):
                 await call
@@ -329,6 +362,7 @@ async def test_full_disk_is_an_error_within_seconds_and_nothing_is_done_meanwhil
             assert fixture.connection.calls["create"] == 0, "nothing is done that is not stored"
         await asyncio.sleep(60.0)
         assert backend.task("a").phase is TaskPhase.KILLED, "the calls are stored as soon as that is possible"
+        await queued
         await backend.submit(task("b"))
         await backend.wait_until_settled()
 

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -113,17 +114,24 @@ def test_callback_that_does_not_return_is_named(caplog: pytest.LogCaptureFixture
 
 
 async def test_function_that_blocks_does_not_block_the_event_loop() -> None:
-    release = threading.Event()
+    began, release = threading.Event(), threading.Event()
 
     def block(_: TaskRecord) -> None:
+        began.set()
         release.wait()
 
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     fixture = DeliveryFixture(block)
     fixture.queue.put(ended("blocks"))
     delivering = asyncio.create_task(fixture.delivery.run())
-    await asyncio.sleep(0)
-    assert not fixture.confirmed, "the loop goes on while the function blocks"
+    while not began.is_set():  # noqa: ASYNC110  # of another thread
+        await asyncio.sleep(0.001)
+    resolving = asyncio.create_task(asyncio.to_thread(str))  # as the connection does with the API server's name
+    done, _ = await asyncio.wait([resolving], timeout=2.0)
+    confirmed_meanwhile = list(fixture.confirmed)
     release.set()
+    assert done, "the loop's own threads are free"
+    assert not confirmed_meanwhile, "the loop goes on while the function blocks"
     while not fixture.confirmed:  # noqa: ASYNC110  # of another thread
         await asyncio.sleep(0.001)
     delivering.cancel()

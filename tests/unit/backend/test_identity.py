@@ -117,6 +117,18 @@ async def test_backend_continues_after_an_outage_longer_than_its_lease() -> None
 
 
 @on_virtual_time
+async def test_lease_that_was_deleted_is_created_again() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend() as backend:
+        del fixture.cluster.objects.objects[LEASES, lease_name("tasks")]
+        await asyncio.sleep(60.0)
+        await backend.submit(task("a"))
+        async with asyncio.timeout(300.0):
+            await backend.wait_until_settled()
+        assert (LEASES, lease_name("tasks")) in fixture.cluster.objects.objects
+
+
+@on_virtual_time
 async def test_backend_stops_when_another_process_has_taken_its_lease() -> None:
     fixture = BackendFixture()
     async with fixture.backend() as backend:

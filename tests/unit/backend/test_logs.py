@@ -52,6 +52,10 @@ def log_of(server: FakeLogServer) -> ContainerLog:
     return ContainerLog(PodLogs(server, "jobs"), record("nightly/7"), "nightly-1", 2, "task")
 
 
+def files_below(folder: Path) -> list[Path]:
+    return [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+
+
 async def test_log_is_read_with_the_parameters_of_kubectl() -> None:
     server = FakeLogServer(b"one\ntwo\n")
     logs = PodLogs(server, "jobs")
@@ -81,6 +85,14 @@ async def test_logs_are_stored_as_files(tmp_path: Path) -> None:
     await FileLogs(tmp_path).store(log_of(FakeLogServer(b"one\ntwo\n")))
     assert (tmp_path / "nightly%2F7" / "2" / "task.log").read_bytes() == b"one\ntwo\n"
     assert len(list((tmp_path / "nightly%2F7" / "2").iterdir())) == 1, "no partial file is left"
+
+
+@pytest.mark.parametrize("task", ["..", ".", "ü" * 253])
+async def test_name_of_a_log_is_valid_as_a_path_for_every_task_id(task: str, tmp_path: Path) -> None:
+    log = ContainerLog(PodLogs(FakeLogServer(b"x"), "jobs"), record(task), "p", 1, "task")
+    await FileLogs(tmp_path / "logs").store(log)
+    [file] = files_below(tmp_path)
+    assert (file.parts[0], file.parts[2:]) == ("logs", ("1", "task.log"))
 
 
 async def test_logs_are_written_to_a_stream_with_their_task() -> None:
@@ -137,6 +149,14 @@ async def test_pod_is_released_after_its_logs_were_stored() -> None:
     await releases.before_release(record("nightly"), pod)
     assert store.names == ["nightly/1/task", "nightly/1/task", "nightly/1/audit"]
     assert not problems.parts()
+
+
+async def test_logs_are_stored_before_a_pod_without_finalizer_is_deleted() -> None:
+    store = FailingStore(failures=0)
+    settings = BackendSettings(finalizer=False)
+    releases = ReleaseHook(PodLogs(FakeLogServer(b"x"), "jobs"), [store], settings, Problems())
+    await releases.before_release(record("nightly"), msgspec.structs.replace(ENDED, has_finalizer=False))
+    assert store.names == ["nightly/1/log"]
 
 
 async def test_pod_whose_logs_cannot_be_stored_is_released_in_the_end() -> None:

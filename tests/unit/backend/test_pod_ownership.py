@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from pyscheduler.backend import KubernetesTaskBackend, NoOrphan, TaskExists, TaskPhase, TaskSpec
@@ -12,6 +13,7 @@ from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.task import TaskRecord
 from pyscheduler.backend.template import pod_body
 from tests.properties.task_cluster import Fate
+from tests.properties.task_simulation import SETTINGS
 from tests.unit.backend.test_backend import BackendFixture, on_virtual_time, task
 
 
@@ -90,15 +92,27 @@ def test_result_of_another_submission_is_never_reported(has_ended: bool) -> None
 
 
 @on_virtual_time
+async def test_kept_pod_that_loses_its_label_is_released_in_the_end() -> None:
+    fixture = BackendFixture(a=Fate.FAIL)
+    settings = msgspec.structs.replace(SETTINGS, keep_failed_seconds=100.0)
+    async with fixture.backend(settings=settings) as backend:
+        await backend.submit(task("a"))
+        await wait_for_phase(backend, "a", TaskPhase.FAILED)
+        [pod] = fixture.cluster.pods.values()
+        fixture.cluster.label(pod.name, pod.uid, labelled=False)
+        await backend.wait_until_settled()
+        assert fixture.cluster.pods == {}
+
+
+@on_virtual_time
 async def test_adopted_orphan_is_a_task_again() -> None:
     fixture = BackendFixture()
     async with fixture.backend() as backend:
         await backend.submit(task("a"))
         await wait_for_phase(backend, "a", TaskPhase.RUNNING)
     fixture.state = MemoryState()
+    [name] = fixture.cluster.pods
     async with fixture.backend() as backend:
-        await asyncio.sleep(1.0)
-        [name] = backend.orphans()
         with pytest.raises(NoOrphan, match="there is no orphan 'x'; `pyscheduler tasks orphans list` shows all"):
             await backend.adopt("x")
         record = await backend.adopt(name)

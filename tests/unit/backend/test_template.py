@@ -162,6 +162,12 @@ def test_pod_group_of_a_gang() -> None:
             {"id": "t", "pod": {"metadata": {"name": "x"}}}, "pod.metadata.name is not a field", id="name in a template"
         ),
         pytest.param({"id": "t", "pod": {"metadata": []}}, "pod.metadata is not a field", id="metadata is a list"),
+        pytest.param({"id": "t", "pod": {"metadata": {"labels": ["a"]}}}, r"pod: .*\.labels", id="labels are a list"),
+        pytest.param({"id": "t", "pod": {"metadata": {"annotations": {"a": 1}}}}, r"\.annotations", id="number"),
+        pytest.param({"id": "t", "pod": {"metadata": {"finalizers": 5}}}, r"\.finalizers", id="finalizers"),
+        pytest.param({"id": "t", "pod": {"spec": {"imagePullSecrets": 5}}}, r"\.imagePullSecrets", id="secrets"),
+        pytest.param({"id": "t", "image": "x", "owner": object()}, "cannot be stored as JSON", id="owner is an object"),
+        pytest.param({"id": "t", "image": "x", "command": ("\udcff",)}, "cannot be stored as JSON", id="not UTF-8"),
         pytest.param({"id": "t", "pod": {"spec": {}}}, "pod.spec: .*containers", id="no containers"),
         pytest.param({"id": "t", "pod": {}}, "pod.spec", id="no spec"),
         pytest.param({"id": "t", "image": "x", "cpu": "a lot"}, "cpu: 'a lot'", id="invalid quantity"),

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import sqlite3
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 import pytest
 import yaml
 
 from pyscheduler.api.objects import Toleration
+from pyscheduler.backend.client import KubernetesClient
 from pyscheduler.backend.outcomes import Outcome
+from pyscheduler.backend.state import StateIdentity
 from pyscheduler.backend.state.request_queue import Forget, Kill, Request, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import RetryPolicy, TaskGang, TaskPhase, TaskRecord, TaskSpec
 from pyscheduler.cli import main
+from pyscheduler.cli.task_run import _Reporter
 from tests.tasks.records import record
 
 IDLE = "; not running, start it with `pyscheduler tasks run --state tasks.db`\n"
@@ -256,7 +262,14 @@ def test_show_prints_all_fields(tasks: Cli) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("show", "done"), ("kill", "done"), ("forget", "done"), ("watch", "done"), ("submit", "done", "--image", "other")],
+    [
+        ("show", "done"),
+        ("kill", "done"),
+        ("forget", "done"),
+        ("watch", "done"),
+        ("logs", "done"),
+        ("submit", "done", "--image", "other"),
+    ],
 )
 def test_command_for_one_task_decodes_no_other_record(tasks: Cli, arguments: tuple[str, ...]) -> None:
     save_all_phases()
@@ -278,6 +291,30 @@ def test_logs_need_a_pod(tasks: Cli) -> None:
     save_all_phases()
     assert tasks("logs", "no")[2].endswith("task 'no' is Refused: it has no pod\n")
     assert "no `pyscheduler tasks run` has used this state file" in tasks("logs", "failed")[2]
+
+
+@pytest.mark.parametrize("command", [("list",), ("adopt", "pod-1"), ("release", "--all", "--delete")])
+def test_orphans_of_another_cluster_are_left_alone(
+    tasks: Cli, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OtherCluster(KubernetesClient):
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def namespace_uid(self, name: str) -> str:
+            return f"other-{name}"
+
+    async def bind() -> None:
+        store = SqliteState(Path("tasks.db"))
+        await store.open()
+        await store.bind(StateIdentity(namespace="default", backend="tasks", cluster_uid="ours"))
+        await store.close()
+
+    asyncio.run(bind())
+    monkeypatch.setattr("pyscheduler.cli.task_orphans.KubernetesClient", OtherCluster)
+    code, out, err = tasks("orphans", *command, "--context", "other")
+    assert (code, out) == (1, "")
+    assert "this is another cluster, where namespace kube-system has the uid other-kube-system, not ours" in err
 
 
 def test_unknown_tasks_are_reported(tasks: Cli) -> None:
@@ -336,3 +373,19 @@ def test_help_has_examples(tasks: Cli) -> None:
     )
     assert "docs/tasks.md" in out
     assert "deadline_seconds: 3600" in tasks("submit", "--help")[1]
+
+
+def test_lines_of_concurrent_updates_are_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run` reports updates of different tasks in different threads."""
+
+    class SlowOutput(io.StringIO):
+        def write(self, text: str) -> int:
+            time.sleep(0.001)
+            return super().write(text)
+
+    monkeypatch.setattr(sys, "stdout", output := SlowOutput())
+    reporter = _Reporter("text")
+    ended = [record(f"t-{number}", phase=TaskPhase.SUCCEEDED) for number in range(32)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(reporter.update, ended))
+    assert sorted(output.getvalue().splitlines()) == sorted(f"{one.id} Succeeded" for one in ended)
