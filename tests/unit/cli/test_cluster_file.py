@@ -39,7 +39,12 @@ def test_shipped_example_has_gpu_nodes_with_a_taint_in_two_zones() -> None:
 def test_pool_needs_only_a_name(tmp_path: Path) -> None:
     (pool,) = read(tmp_path, f"{HEAD}nodePools: [{{name: a}}]")
     assert [node.name for node in pool.templates()] == ["a-1"]
-    assert pool.template(1).amounts == {"cpu": "4", "memory": "32Gi", "pods": "110"}
+    assert pool.template(1).amounts == {
+        "cpu": "4",
+        "memory": "32Gi",
+        "ephemeral-storage": "100Gi",
+        "pods": "110",
+    }
 
 
 POOLS = [
