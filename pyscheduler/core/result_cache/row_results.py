@@ -203,7 +203,8 @@ class RowResults(Struct, eq=False, weakref=True):
         if len(changed) > self._size:
             changed = np.unique(changed)
         beyond = changed[changed.argmax()] >= self._size
-        return changed[changed < self._size] if beyond else changed
+        existing = changed[changed < self._size] if beyond else changed
+        return existing if len(existing) else []
 
     # -- score -------------------------------------------------------------------------------------------------------
 
