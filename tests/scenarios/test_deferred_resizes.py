@@ -200,6 +200,17 @@ def test_pod_that_becomes_deferred_later_and_is_deleted_enters_and_leaves_the_qu
     assert waits_for(harness) is None
 
 
+def test_terminating_pod_leaves_the_queue_and_is_not_reported() -> None:
+    harness = Harness(ON)
+    harness.add(node("n1", cpu="4"), running("a", "3").priority(100), resized("3"))
+    assert waits_for(harness) == {FIT}
+    for version in ("1", "2", "3"):
+        harness.add(resized("3").label("version", version).deleting())
+        harness.advance(15)
+        assert waits_for(harness) is None
+    assert scheduling_writes(harness) == []
+
+
 def test_infeasible_resize_and_one_of_another_scheduler_stay_out_of_the_queue() -> None:
     harness = Harness(ON)
     harness.add(node("n1", cpu="4"), running("a", "3"), resized("3", reason="Infeasible"))
