@@ -38,14 +38,15 @@ def job_of(pod: Pod) -> Job | None:
 def allowed_evictions(pod: Pod, members: Iterable[Pod]) -> int:
     """Return how many of a job's members, which all have the budget of this pod, may be evicted now.
 
+    Terminating ones are not available, but are members until they are gone.
     ValueError with the annotation if that is invalid.
     """
-    live = [member for member in members if is_live(member)]
-    available = sum(bool(member.node_name) for member in live)
+    present = [member for member in members if member.deleting or is_live(member)]
+    available = sum(bool(member.node_name) and not member.deleting for member in present)
     if MIN_AVAILABLE in pod.annotations:
-        return max(0, available - _amount(pod, MIN_AVAILABLE, len(live)))
-    unavailable = len(live) - available
-    return max(0, _amount(pod, MAX_UNAVAILABLE, len(live)) - unavailable)
+        return max(0, available - _amount(pod, MIN_AVAILABLE, len(present)))
+    unavailable = len(present) - available
+    return max(0, _amount(pod, MAX_UNAVAILABLE, len(present)) - unavailable)
 
 
 def within_budgets(

@@ -158,6 +158,17 @@ def test_budget_of_a_job_limits_evictions(budget: str, amount: str, evicted_each
     assert counts == evicted_each_minute
 
 
+@pytest.mark.parametrize(
+    ("budget", "amount"), [(MAX_UNAVAILABLE, "1"), (MAX_UNAVAILABLE, "25%"), (MIN_AVAILABLE, "60%")]
+)
+def test_terminating_pod_of_a_job_is_not_available(budget: str, amount: str) -> None:
+    harness = at(5, revocable("n"))
+    harness.graceful = True
+    run(harness, *(of_job(f"a{i}", budget, amount) for i in range(4)))
+    harness.advance(HOUR + 300)
+    assert len(harness.evictions) == 1
+
+
 def test_eviction_goes_on_when_the_replacement_has_a_node() -> None:
     harness = at(5, revocable("n"))
     run(harness, *(of_job(f"a{i}", MAX_UNAVAILABLE, "1") for i in range(2)))

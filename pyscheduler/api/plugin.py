@@ -16,8 +16,6 @@ from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.events import ANYTHING, ClusterEvent, ClusterEventWithHint, QueueingHint, ResourceKind
@@ -27,7 +25,7 @@ from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import ClearNomination, NodeNames, NodeToStatus, Nominate, Rejection, Skip, Wait
 from pyscheduler.api.pod import Pod, PodSignatureGroup
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue, check_score
+from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue, checked_scores
 from pyscheduler.api.topology import NodeEquivalence
 
 
@@ -373,11 +371,7 @@ class ScorePlugin(Plugin):
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         """Return the results of `score` for many nodes at once. InvalidReturnValue if a score is no integer."""
-        scores = [self.score(cycle, pod, node) for node in nodes]
-        if not {*map(type, scores)} <= {int}:
-            for score in scores:
-                check_score(self.score, score)
-        return np.array(scores, np.int64)
+        return checked_scores(self.score, [self.score(cycle, pod, node) for node in nodes])
 
     def score_cache_key(self, cycle: Cycle) -> Hashable | None:  # noqa: ARG002
         """Return a cache key of what the raw scores depend on besides the scored node itself.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pyscheduler.api.quantity import MAX_INT64
+
+LEAST_SCORE: Final = -MAX_INT64 - 1
+"""Least raw score."""
 FILTER_RETURNS: Final = "None or Rejection"
 """Expected return values of Filter and some other extension points, for messages."""
 
@@ -34,6 +39,20 @@ def _described(answer: object) -> str:
 
 
 def check_score(method: Callable[..., Any], score: object) -> None:
-    """Raise InvalidReturnValue unless the score is an integer."""
+    """Raise InvalidReturnValue unless the score is an integer of 64 bits."""
     if isinstance(score, bool) or not isinstance(score, int | np.integer):
         raise InvalidReturnValue(method, score, "a whole number")
+    if not LEAST_SCORE <= score <= MAX_INT64:
+        raise InvalidReturnValue(method, score, "a whole number of 64 bits")
+
+
+def checked_scores(method: Callable[..., Any], scores: Sequence[int]) -> NDArray[np.int64]:
+    """Return an array of scores. Raise InvalidReturnValue if one is no integer of 64 bits."""
+    try:
+        if {*map(type, scores)} <= {int}:
+            return np.array(scores, np.int64)
+    except OverflowError:
+        pass  # the check names the score
+    for score in scores:
+        check_score(method, score)
+    return np.array(scores, np.int64)

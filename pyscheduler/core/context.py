@@ -235,7 +235,8 @@ class Context(msgspec.Struct, eq=False):
 
     def queues_resize(self, pod: Pod) -> bool:
         """Return True if the pod is in the queue although it has a node, to make room there for its resize."""
-        return self.settings.preempts_for_resizes and pod.is_resize_deferred and self.is_responsible_for(pod)
+        is_due = self.settings.preempts_for_resizes and pod.is_resize_deferred and not pod.deleting
+        return is_due and self.is_responsible_for(pod)
 
 
 def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str, QueueProfile]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, Pod, Rejection
 from pyscheduler.config.gates import parse
 from pyscheduler.config.load import default, load, loads
 from pyscheduler.core.commands import Bind, PatchStatus
@@ -198,6 +199,42 @@ def test_pod_that_becomes_deferred_later_and_is_deleted_enters_and_leaves_the_qu
     assert waits_for(harness) == {DEFERRED_POD_SCHEDULING}, "a new leader finds it in its first list"
     harness.delete_pod("resized")
     assert waits_for(harness) is None
+
+
+def test_terminating_pod_leaves_the_queue_and_is_not_reported() -> None:
+    harness = Harness(ON)
+    harness.add(node("n1", cpu="4"), running("a", "3").priority(100), resized("3"))
+    assert waits_for(harness) == {FIT}
+    for version in ("1", "2", "3"):
+        harness.add(resized("3").label("version", version).deleting())
+        harness.advance(15)
+        assert waits_for(harness) is None
+    assert scheduling_writes(harness) == []
+
+
+class RejectsAll(FilterPlugin):
+    """Reject every node; there is no PreFilter."""
+
+    name = "RejectsAll"
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection:
+        return Rejection("rejected")
+
+
+class ChecksNoResizes(RejectsAll):
+    name = "ChecksNoResizes"
+    checks_resizes = False
+
+
+@pytest.mark.parametrize(("plugin", "rejected_by"), [(RejectsAll, "RejectsAll"), (ChecksNoResizes, "")])
+def test_filter_without_pre_filter_is_skipped_if_it_checks_no_resizes(
+    plugin: type[FilterPlugin], rejected_by: str
+) -> None:
+    profile = f"plugins: {{filter: {{enabled: [{{name: '{__name__}:{plugin.name}'}}]}}}}"
+    text = f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{{{profile}}}]"
+    harness = Harness(loads(text, gates=GATES))
+    harness.add(node("n1", cpu="4"), resized("3"))
+    assert waits_for(harness) == {rejected_by or DEFERRED_POD_SCHEDULING}
 
 
 def test_infeasible_resize_and_one_of_another_scheduler_stay_out_of_the_queue() -> None:

@@ -175,6 +175,7 @@ WRONG = [
     ("score", float("inf"), "score returned inf (float), expected a whole number"),
     ("score", True, "score returned bool, expected a whole number"),
     ("score", None, "score returned None, expected a whole number"),
+    ("score", 1 << 63, "score returned 9223372036854775808 (int), expected a whole number of 64 bits"),
     ("score", "x", "score returned str, expected a whole number"),
     ("score", coroutine, "score returned a coroutine, expected a whole number"),
     ("normalize", [1], "normalize returned list, expected an array of int64"),

@@ -178,6 +178,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return tuple(each for each in self.score if not _has_score_equivalence(each.plugin))
 
     @cached_property
+    def skipped_for_resizes(self) -> frozenset[str]:
+        """Names of the Filter plugins that are skipped in attempts for resizes; not all of them have a PreFilter."""
+        return frozenset(plugin.name for plugin in self.filter if not plugin.checks_resizes)
+
+    @cached_property
     def row_plugins(self) -> frozenset[str]:
         """Names of the Filter and Score plugins that are not evaluated by class."""
         return frozenset(p.name for p in (*self.row_filters, *(each.plugin for each in self.row_scores)))

@@ -13,7 +13,8 @@ from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.return_values import InvalidReturnValue, check_score
+from pyscheduler.api.quantity import MAX_INT64
+from pyscheduler.api.return_values import LEAST_SCORE, InvalidReturnValue, check_score
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.kernels import Rows, extremes
@@ -49,7 +50,7 @@ def run_score(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> in
             score = plugin.score(cycle, pod, node)
         else:
             score = observer(plugin.name, "Score", plugin.score, cycle, pod, node)
-        if type(score) is not int:
+        if type(score) is not int or not LEAST_SCORE <= score <= MAX_INT64:
             check_score(plugin.score, score)
         return score
     except BaseException as error:

@@ -200,10 +200,13 @@ class RowResults(Struct, eq=False, weakref=True):
             if len(rows) > 1:
                 rows = sorted(set(rows))
             return rows if not rows or rows[-1] < self._size else [row for row in rows if row < self._size]
-        if len(changed) > self._size:
-            changed = np.unique(changed)
         beyond = changed[changed.argmax()] >= self._size
-        return changed[changed < self._size] if beyond else changed
+        existing = changed[changed < self._size] if beyond else changed
+        if len(existing) > self._size:  # np.unique would import numpy.ma, within an attempt
+            is_changed = np.zeros(self._size, np.bool_)
+            is_changed[existing] = True
+            existing = np.flatnonzero(is_changed)
+        return existing if len(existing) else []
 
     # -- score -------------------------------------------------------------------------------------------------------
 

@@ -199,6 +199,8 @@ class RowScores(Struct, eq=False):
     """Columns of the other plugins by name."""
     _cached: Sequence[ScoreColumn] = ()
     """Those with scores that may hold for the next attempt."""
+    _keyed: Sequence[ScoreColumn] = ()
+    """Those that become stale with their cache key too."""
     _stable: Sequence[ScoreColumn] = ()
     _on_top: Sequence[ScoreColumn] = ()
     _normalized: Sequence[ScoreColumn] = ()
@@ -274,6 +276,7 @@ class RowScores(Struct, eq=False):
     def _set_columns(self, columns: Sequence[ScoreColumn]) -> None:
         self._columns = {column.plugin.name: column for column in columns}
         self._cached = [column for column in columns if not column.is_volatile]
+        self._keyed = [column for column in columns if column.has_key]
         self._on_top = [column for column in columns if column.is_normalized_whole]
         self._stable = [column for column in columns if not column.is_normalized_whole]
         self._normalized = [column for column in columns if column.depends_on_others]
@@ -325,6 +328,8 @@ class RowScores(Struct, eq=False):
         Return False if that is impossible, because columns are stale. `feasible` and `fitting` as in `refresh`.
         """
         if not self._top_scores_current or not self._is_current or self._usage_changes_rows:
+            return False
+        if any(column.check_key(cycle) for column in self._keyed):
             return False
         if isinstance(rows, list):
             for row in rows:

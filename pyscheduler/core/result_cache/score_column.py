@@ -45,7 +45,8 @@ class ScoreColumn(Struct, eq=False):
     """True if all scores are stale as soon as any pod is added or removed."""
     is_normalized_whole: bool
     """True if the final scores of all feasible rows are computed in each attempt."""
-    _has_key: bool
+    has_key: bool
+    """True if all scores are stale once the plugin's cache key has changed."""
     _key: Hashable | None = None
     """Cache key of the raw scores; None if there is none."""
     all_stale: bool = True
@@ -98,7 +99,7 @@ class ScoreColumn(Struct, eq=False):
 
     def check_key(self, cycle: Cycle) -> bool:
         """Invalidate all scores if the plugin's cache key has changed. Return True if they are stale."""
-        if self._has_key:
+        if self.has_key:
             before, self._key = self._key, call_guarded(self.plugin.name, "Score", self.plugin.score_cache_key, cycle)
             self.all_stale |= self._key is None or not bool(self._key == before)
         return self.all_stale

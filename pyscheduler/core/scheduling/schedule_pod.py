@@ -155,6 +155,8 @@ def run_pre_filter(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: Equiv
     cached = PluginResultCache() if cache is None else cache.begin(pod.signature)
     evaluations = profile.evaluations.pre_filter
     pre = run_pre_filter_plugins(profile.pre_filter, cycle, pod, runtime.state.table, cached, evaluations)
+    if cycle.is_resize:
+        cycle.skipped |= profile.skipped_for_resizes
     point.leave(SUCCESS if pre.rejection is None else pre.rejection.code.camel)
     return pre
 

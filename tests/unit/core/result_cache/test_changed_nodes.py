@@ -56,3 +56,16 @@ def test_only_changed_nodes_are_evaluated(harness: Harness, change: NodeBuilder)
 def test_all_nodes_are_scored_when_the_share_of_nodes_with_the_image_changes(harness: Harness) -> None:
     assert nodes_evaluated(harness, node("n7").image(APP, 1 << 30)) == NODES
     assert harness.assignments["next"] == "n7"
+
+
+@pytest.mark.parametrize("removed", [1, 6, 7, NODES // 2])
+def test_pods_are_scheduled_after_the_newest_nodes_have_been_removed(harness: Harness, removed: int) -> None:
+    harness.add(*(node(f"n{i}").taint("slow", effect="PreferNoSchedule") for i in range(NODES - 1)))
+    harness.add(node("n0").unschedulable(), incoming("before"))
+    harness.run()
+    assert harness.assignments["before"] == f"n{NODES - 1}"
+    for i in range(removed):
+        harness.delete_node(f"n{NODES - 1 - i}")
+    harness.add(incoming("after"))
+    harness.run()
+    assert "after" in harness.assignments
