@@ -33,6 +33,7 @@ from pyscheduler.embedded.hollow.pod_types import HollowPod
 from pyscheduler.embedded.hollow.status import PodPlacement
 from pyscheduler.embedded.hollow.template import (
     LEASE_NAMESPACE,
+    RUNTIME,
     NodeTemplate,
     adoption_status,
     heartbeat,
@@ -79,8 +80,8 @@ class HollowNodes:
 
     `heartbeat_seconds` is the interval of Lease renewals, None for no renewals (where no controller monitors nodes).
     `clear_taints` removes taints that the API server adds at registration, for clusters where no controller does.
-    With `adopt` every other Node in the API becomes a hollow node too. A Node with the annotation
-    `pyscheduler.io/heartbeats: stopped` is dead until the annotation is removed.
+    With `adopt` every other Node in the API becomes a hollow node too, except those that other HollowNodes register.
+    A Node with the annotation `pyscheduler.io/heartbeats: stopped` is dead until the annotation is removed.
     """
 
     def __init__(
@@ -227,13 +228,18 @@ class HollowNodes:
             return
         node = self._nodes.get(after.metadata.name)
         if node is None:
-            if self._adopts and after.metadata.deletion_timestamp is None:
+            if self._adopts and after.metadata.deletion_timestamp is None and not self._has_kubelet(after):
                 self._adopt(after)
             return
         if before is None or before.status.allocatable != after.status.allocatable:
             node.capacity.allocatable = amounts(after.status.allocatable)
         if before is not None and before.is_failed != after.is_failed:
             (self.kill if after.is_failed else self.revive)(after.metadata.name)
+
+    def _has_kubelet(self, node: HollowNode) -> bool:
+        """Return True if other HollowNodes have registered the node; those found at the start are of an earlier run."""
+        is_registered = bool(node.address) and node.status.node_info.container_runtime_version == RUNTIME
+        return is_registered and self._node_informer.synced.is_set()
 
     def _adopt(self, node: HollowNode) -> None:
         name, address = node.metadata.name, node.address or _address(64, next(self._addresses))

@@ -139,6 +139,14 @@ async def test_addresses_of_pods_that_were_there_before_are_not_assigned_again(
     assert old["status"]["podIP"] != new["status"]["podIP"]
 
 
+async def test_nodes_of_other_hollow_kubelets_are_left_to_them(connection: Connection, client: ObjectClient) -> None:
+    others = HollowNodes(connection, [NodeTemplate("n")], clock=SystemClock())
+    async with hollow_nodes(connection) as nodes, others:
+        await client.create(NODES, a_node("own"))
+        await wait_for(client, NODES, "own", runs_hollow)
+        assert nodes.names == ["own"]
+
+
 async def test_without_adoption_other_nodes_are_left_alone(connection: Connection, client: ObjectClient) -> None:
     await client.create(NODES, a_node("n"))
     async with hollow_nodes(connection, adopt=False) as nodes:
