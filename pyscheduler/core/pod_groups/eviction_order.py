@@ -6,18 +6,19 @@ Few of the units are needed, and there may be a million: a unit of a single pod 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints
-from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.api.pod_group import EvictionRank, EvictionUnit
-from pyscheduler.api.topology import PodKinds
+from pyscheduler.api.quantity import MAX_INT64
+from pyscheduler.api.topology import PodCount, PodKinds
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.pods_by_importance import NO_PODS, ImportanceColumns
-from pyscheduler.core.state.without_lower_priority import ResourceRequests
 
 _SINGLE = -1
 
@@ -73,7 +74,7 @@ class EvictionOrder:
 
     def requests(self, resource: str) -> Ints:
         """Return what each of the pods requests of a resource."""
-        return self._kinds.values(ResourceRequests(resource))[self._kind_of]
+        return self._kinds.values(_ColumnRequests(resource))[self._kind_of]
 
     def first(self, count: int) -> list[EvictionUnit]:
         """Return the first units."""
@@ -87,6 +88,17 @@ class EvictionOrder:
     def _single(self, index: int) -> EvictionUnit:
         pod = self.pods[index]
         return EvictionUnit((pod,), pod.priority, EvictionRank.SINGLE_POD, pod.started)
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnRequests(PodCount):
+    """Requests of one resource as the columns of nodes count them: none is above the largest int64."""
+
+    resource: str
+    terminating: bool = True
+
+    def of(self, signature: PodSignature) -> int:
+        return min(signature.requests.effective.get(self.resource, 0), MAX_INT64)
 
 
 def _places(units: Sequence[EvictionUnit], single: ImportanceColumns) -> NDArray[np.intp]:

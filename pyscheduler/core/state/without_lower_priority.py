@@ -51,7 +51,7 @@ class TableWithoutLowerPriority(ColumnTable):
         return [self._node(i).name for i in range(len(self))]
 
     def requested(self, resource: str) -> Ints:
-        return self._without_lower(super().requested(resource), ResourceRequests(resource))
+        return self._without_lower(super().requested(resource), _ResourceRequests(resource))
 
     def non_zero_requested(self, resource: str) -> Ints:
         if resource not in (CPU, MEMORY):
@@ -139,7 +139,7 @@ class ReprieveTable(TableWithoutLowerPriority):
             np.subtract(of_nodes, of_pods[i] * nodes, out=of_nodes)  # several times faster than `where`
 
     def requested(self, resource: str) -> Ints:
-        return self._with_added(ResourceRequests(resource), lambda: super(ReprieveTable, self).requested(resource))
+        return self._with_added(_ResourceRequests(resource), lambda: super(ReprieveTable, self).requested(resource))
 
     def non_zero_requested(self, resource: str) -> Ints:
         if resource not in (CPU, MEMORY):
@@ -208,7 +208,7 @@ class _Pods(PodCount):
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceRequests(PodCount):
+class _ResourceRequests(PodCount):
     """Requests of one resource."""
 
     resource: str
