@@ -31,9 +31,10 @@ from tests.conformance.compare import Difference, compare
 from tests.conformance.coverage import subjects
 from tests.conformance.generator.generated_cluster import Manifest
 
-_NOT_OF_SINGLE_PODS = {"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"}
-NAMES = {plugin.name for plugin in PLUGINS} - {"PrioritySort", "DefaultBinder"} - _NOT_OF_SINGLE_PODS
-"""All plugins that influence where a single pod is placed."""
+_OF_GROUPS = {"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"}
+_OF_ASSIGNED_PODS = {"DeferredPodScheduling"}
+NAMES = {plugin.name for plugin in PLUGINS} - {"PrioritySort", "DefaultBinder"} - _OF_GROUPS - _OF_ASSIGNED_PODS
+"""All plugins that influence where a single pending pod is placed."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tests.properties.state_steps import ALL_STEPS
 from tests.properties.test_incremental import Story, stories
 
 SIGNERS = [cls for cls in IN_TREE if issubclass(cls, FilterPlugin | ScorePlugin)]
-READS_NO_GROUP = {"NodeName", "NodeUnschedulable"}
+READS_NO_GROUP = {"NodeName", "NodeUnschedulable", "DeferredPodScheduling"}
 """Plugins with results that depend on nothing in which the sample pods of different groups differ."""
 MANY_PODS = stories(*ALL_STEPS, "object", "attempt", "attempt")
 

@@ -180,9 +180,7 @@ class RowFilters(Struct, eq=False):
             self._activate(skipped)
         for each in self._keyed:
             name = each.plugin.name
-            before, basis = self._bases.get(name), call_guarded(name, "Filter", self._basis, each, cycle)
-            self._bases[name] = basis
-            if basis is None or not bool(basis == before):
+            if not call_guarded(name, "Filter", self._is_same_basis, each, cycle):
                 self._stale.add(name)
         return bool(self._stale)
 
@@ -195,6 +193,11 @@ class RowFilters(Struct, eq=False):
             self._active = [each for each in self._plugins if each.plugin.name not in skipped]
             self._keyed = [each for each in self._active if each.has_key or each.reads_all_nodes]
             self._usage_readers = [each for each in self._active if each.reads_usage]
+
+    def _is_same_basis(self, each: RowFilter, cycle: Cycle) -> bool:
+        before, basis = self._bases.get(each.plugin.name), self._basis(each, cycle)
+        self._bases[each.plugin.name] = basis
+        return basis is not None and bool(basis == before)
 
     def _basis(self, each: RowFilter, cycle: Cycle) -> Hashable | None:
         """Return what all results of the plugin depend on; None if it has to run on all rows."""

@@ -100,9 +100,12 @@ class ScoreColumn(Struct, eq=False):
     def check_key(self, cycle: Cycle) -> bool:
         """Invalidate all scores if the plugin's cache key has changed. Return True if they are stale."""
         if self.has_key:
-            before, self._key = self._key, call_guarded(self.plugin.name, "Score", self.plugin.score_cache_key, cycle)
-            self.all_stale |= self._key is None or not bool(self._key == before)
+            self.all_stale |= not call_guarded(self.plugin.name, "Score", self._is_same_key, cycle)
         return self.all_stale
+
+    def _is_same_key(self, cycle: Cycle) -> bool:
+        before, self._key = self._key, self.plugin.score_cache_key(cycle)
+        return self._key is not None and bool(self._key == before)
 
     def is_same_without_rows(self, cycle: Cycle) -> bool:
         """Return True if the final scores of the other rows do not change when feasible rows become infeasible."""
