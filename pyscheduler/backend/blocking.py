@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pyscheduler.backend.backend import KubernetesTaskBackend
 from pyscheduler.backend.client import KubernetesClient
+from pyscheduler.backend.errors import BackendStopped
 from pyscheduler.backend.offers import Budget, Offer
 from pyscheduler.backend.state import StateStore
 from pyscheduler.backend.task import TaskRecord, TaskSpec
@@ -32,6 +33,7 @@ class BlockingTaskBackend:
         """The backend in the other thread; only its attributes `metrics` and `add_log_store` are for other threads."""
         self._client = client
         self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run_loop, name="task backend", daemon=True)
 
     def __enter__(self) -> Self:
@@ -122,14 +124,18 @@ class BlockingTaskBackend:
         self._await(wait)
 
     def _await(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Await the result of `call` in the other thread; an interrupt of this thread cancels it."""
+        """Await the result of `call` in the other thread; an interrupt of this thread cancels it. BackendStopped."""
 
         async def run() -> T:
             return await call()
 
+        if self._loop.is_closed():
+            raise BackendStopped("the backend is closed")
         future = asyncio.run_coroutine_threadsafe(run(), self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise BackendStopped("the backend was closed during the call") from None
         except BaseException:
             future.cancel()
             raise
@@ -150,14 +156,13 @@ class BlockingTaskBackend:
                     return
                 yield item
         finally:
-            self._await(stream.aclose)
+            if not self._loop.is_closed():
+                self._await(stream.aclose)
 
     def _run_loop(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # cancels the calls of other threads at the end
+            runner.run(self._stop.wait())
 
     def _stop_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()

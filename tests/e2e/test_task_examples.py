@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from pyscheduler.backend import (
+    BackendStopped,
     BlockingTaskBackend,
     KubernetesClient,
     TaskPhase,
@@ -107,6 +109,25 @@ async def test_blocking_backend_has_the_guarantees_of_the_other(
             assert backend.problem == ""
             assert 'pyscheduler_tasks{phase="Succeeded"} 4.0' in backend.backend.metrics.text()
         assert {task for task, phase in seen if phase.final} == {"t0", "t1", "t2", "later"}
+
+    await asyncio.to_thread(story)
+
+
+async def test_calls_of_other_threads_end_when_the_blocking_backend_is_closed(
+    control_plane: Plane, namespace: str
+) -> None:
+    def story() -> None:
+        client = KubernetesClient(namespace, kubeconfig=control_plane.kubeconfig)
+        with ThreadPoolExecutor() as others:
+            with BlockingTaskBackend(client, MemoryState()) as backend:
+                updates = others.submit(list, backend.updates())
+                waiting = others.submit(backend._await, asyncio.Event().wait)
+                assert backend.tasks() == {}
+            assert updates.result(timeout=10.0) == []
+            with pytest.raises(BackendStopped, match="closed during the call"):
+                waiting.result(timeout=10.0)
+        with pytest.raises(BackendStopped, match="is closed"):
+            backend.tasks()
 
     await asyncio.to_thread(story)
 
