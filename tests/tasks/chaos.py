@@ -93,7 +93,7 @@ def verb_of(request: ProxiedRequest) -> str:
         verb = "watch" if request.is_watch else "get" if len(after) > 1 else "list"
     else:
         verb = {"POST": "create", "PUT": "update"}.get(request.method, request.method.lower())
-    return f"{verb} {after[0]}"
+    return f"{verb} {after[0] if after else 'namespaces'}"
 
 
 @dataclass

@@ -201,6 +201,10 @@ class RowScores(Struct, eq=False):
     """Those with scores that may hold for the next attempt."""
     _keyed: Sequence[ScoreColumn] = ()
     """Those that become stale with their cache key too."""
+    _keyed_by_node: Sequence[ScoreColumn] = ()
+    """Those of them whose plugins do not read all nodes: their keys may change at any time."""
+    _objects_version: int = -1
+    """Version of the watched objects when all keys were compared."""
     _stable: Sequence[ScoreColumn] = ()
     _on_top: Sequence[ScoreColumn] = ()
     _normalized: Sequence[ScoreColumn] = ()
@@ -277,6 +281,7 @@ class RowScores(Struct, eq=False):
         self._columns = {column.plugin.name: column for column in columns}
         self._cached = [column for column in columns if not column.is_volatile]
         self._keyed = [column for column in columns if column.has_key]
+        self._keyed_by_node = [column for column in self._keyed if column.plugin.has_score_key]
         self._on_top = [column for column in columns if column.is_normalized_whole]
         self._stable = [column for column in columns if not column.is_normalized_whole]
         self._normalized = [column for column in columns if column.depends_on_others]
@@ -329,8 +334,11 @@ class RowScores(Struct, eq=False):
         """
         if not self._top_scores_current or not self._is_current or self._usage_changes_rows:
             return False
-        if any(column.check_key(cycle) for column in self._keyed):
-            return False
+        has_other_objects = self._objects_version != self._state.objects_version
+        for column in self._keyed if has_other_objects else self._keyed_by_node:
+            if column.check_key(cycle):
+                return False
+        self._objects_version = self._state.objects_version
         if isinstance(rows, list):
             for row in rows:
                 if feasible[row]:
@@ -385,6 +393,7 @@ class RowScores(Struct, eq=False):
         """Score some feasible rows, and all in stale columns. Return True if the scores of all rows may differ."""
         all_changed = False
         stale = [column for column in self._cached if column.check_key(cycle)]
+        self._objects_version = self._state.objects_version
         unscored = _unscored(rows, self._scored) if len(stale) < len(self._cached) else []
         for column in self._cached:
             if column in stale:
