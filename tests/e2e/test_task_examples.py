@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -116,14 +117,18 @@ async def test_blocking_backend_has_the_guarantees_of_the_other(
 async def test_calls_of_other_threads_end_when_the_blocking_backend_is_closed(
     control_plane: Plane, namespace: str
 ) -> None:
+    begun = threading.Event()
+
+    async def never_done() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
     def story() -> None:
         client = KubernetesClient(namespace, kubeconfig=control_plane.kubeconfig)
         with ThreadPoolExecutor() as others:
             with BlockingTaskBackend(client, MemoryState()) as backend:
-                updates = others.submit(list, backend.updates())
-                waiting = others.submit(backend._await, asyncio.Event().wait)
-                assert backend.tasks() == {}
-            assert updates.result(timeout=10.0) == []
+                waiting = others.submit(backend._await, never_done)
+                assert begun.wait(timeout=10.0)
             with pytest.raises(BackendStopped, match="closed during the call"):
                 waiting.result(timeout=10.0)
         with pytest.raises(BackendStopped, match="is closed"):
