@@ -84,7 +84,8 @@ def test_survivors_are_frozen_after_a_long_full_collection(seconds: float, gener
     with collection_paused(), GcTuning(watch) as collector:
         before, kept = gc.get_freeze_count(), [[n] for n in range(5000)]
         collection(collector, watch, seconds=seconds, generation=generation)
-        assert (gc.get_freeze_count() - before >= len(kept)) is frozen
+        added = gc.get_freeze_count() - before  # objects that were frozen before may be freed meanwhile
+        assert (added > len(kept) // 2) is frozen
 
 
 def test_too_many_frozen_objects_are_not_collected_again() -> None:
