@@ -251,6 +251,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         return cycle[_PRE_SCORE_STATE].on_all(nodes)
 
+    def score_cache_key(self, cycle: Cycle) -> Hashable | None:
+        return cycle[_PRE_SCORE_STATE].cache_key
+
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
         return cycle[_PRE_SCORE_STATE].equivalence
 

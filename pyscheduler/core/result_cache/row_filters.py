@@ -35,7 +35,8 @@ from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
 Codes = NDArray[np.int32]
-_SPARE_STATUSES = 1024
+SPARE_STATUSES = 1024
+"""Statuses that a cache may have besides two for each node before it is dropped: most are out of use then."""
 FITS, UNKNOWN = 0, 1
 
 
@@ -133,16 +134,6 @@ class RowFilters(Struct, eq=False):
         """Code of each row."""
         return np.zeros(len(self._state), np.int32) if self._codes is None else self._codes
 
-    @property
-    def has_stale(self) -> bool:
-        """True if the results of a plugin are stale in all rows."""
-        return bool(self._stale)
-
-    @property
-    def has_too_many_statuses(self) -> bool:
-        """True if there are so many statuses that most must be out of use."""
-        return len(self.statuses) > 2 * len(self._state) + _SPARE_STATUSES
-
     def fits(self, row: int) -> bool:
         """Return True if no plugin rejects the row."""
         return self._codes is None or self._codes.item(row) == FITS
@@ -215,23 +206,22 @@ class RowFilters(Struct, eq=False):
     def refresh_row(self, cycle: Cycle, pod: Pod, row: int, change: Change) -> bool:
         """Update a row after a change there. Return True if the pod fits."""
         before = FITS if self._codes is None else self._codes.item(row)
-        code = self._refreshed_code(cycle, pod, row, UNKNOWN if change is NODE else before)
-        if code != before:
-            self._set_code(row, code)
-        return code == FITS
-
-    def _refreshed_code(self, cycle: Cycle, pod: Pod, row: int, before: int) -> int:
-        known, node = self._places[before], self._state.rows[row]
-        for each in self._usage_readers if before == FITS else self._active:
+        code, valid, node = FITS, UNKNOWN if change is NODE else before, self._state.rows[row]
+        known = self._places[valid]
+        for each in self._usage_readers if valid == FITS else self._active:
             if each.place <= known and not each.reads_usage:
                 if each.place == known:
-                    return before
+                    code = valid
+                    break
                 continue
             each.evaluations.n += 1
             rejection = run_filter(each.plugin, cycle, pod, node)
             if rejection is not None:
-                return self._code(each, rejection)
-        return FITS
+                code = self._code(each, rejection)
+                break
+        if code != before:
+            self._set_code(row, code)
+        return code == FITS
 
     def _set_code(self, row: int, code: int) -> None:
         self._writable_codes()[row] = code

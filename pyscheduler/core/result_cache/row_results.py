@@ -18,7 +18,7 @@ from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.calls import FEW, are_few
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, DirtyRows
-from pyscheduler.core.result_cache.row_filters import RowFilters, row_filters
+from pyscheduler.core.result_cache.row_filters import SPARE_STATUSES, RowFilters, row_filters
 from pyscheduler.core.result_cache.row_scores import RowScores
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
@@ -116,7 +116,7 @@ class RowResults(Struct, eq=False, weakref=True):
         state = self._state
         is_stale = self.filters.begin(cycle, skipped)
         if is_stale or state.usage_log.mark != self._usage_mark or state.node_log.mark != self._node_mark:
-            self._refresh_changed(cycle, pod)
+            self._refresh_changed(cycle, pod, is_stale)
 
     def exclude(self, rows: Mask | None) -> None:
         """Replace the excluded rows, which count as infeasible; None for no rows."""
@@ -127,16 +127,16 @@ class RowResults(Struct, eq=False, weakref=True):
         assert flipped is not None, "one of the two is a mask"
         self._set_feasible_rows(flipped.nonzero()[0])
 
-    def _refresh_changed(self, cycle: Cycle, pod: Pod) -> None:
+    def _refresh_changed(self, cycle: Cycle, pod: Pod, is_stale: bool) -> None:
         """Update the results that changes have made stale, and mark the changed rows for scoring.
 
-        Those that a rejected attempt left unscored stay marked.
+        `is_stale` if those of a plugin are stale in all rows. Rows that a rejected attempt left unscored stay marked.
         """
         state, filters = self._state, self.filters
         usage = state.usage_log.since(self._usage_mark)
         nodes = _NONE if state.node_log.mark == self._node_mark else state.node_log.since(self._node_mark)
         self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
-        if nodes is None or usage is None or filters.has_too_many_statuses:
+        if nodes is None or usage is None or len(filters.statuses) > 2 * self._size + SPARE_STATUSES:
             filters.invalidate_all()
             self.scores.invalidate_all()
             self._dirty_rows = None
@@ -149,8 +149,9 @@ class RowResults(Struct, eq=False, weakref=True):
             node_rows = self._existing_rows(nodes)
             self.scores.invalidate(NODE, node_rows)
             self._mark_dirty(node_rows)
-        self._usage_dirty_rows = _union(self._usage_dirty_rows, usage_rows)
-        if filters.has_stale:
+        before = self._usage_dirty_rows
+        self._usage_dirty_rows = _union(before, usage_rows) if len(before) else usage_rows
+        if is_stale:
             filters.refresh_all(cycle, pod, _union(node_rows, usage_rows))
             self._set_feasible_rows(slice(0, self._size))
         elif isinstance(node_rows, list) and isinstance(usage_rows, list):

@@ -7,7 +7,7 @@ differ in the last bit; that changes no rounding for up to 15,000 domains of up 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -134,6 +134,16 @@ class SpreadScore(NamedTuple):
     require_all: bool
     equivalence: NodeEquivalence | None
     """Equivalence of nodes with equal raw scores; None if a node lacks its host name label."""
+    counts_itself: bool
+    """True if the pod matches one of the constraints by domain, as those of Deployments do."""
+
+    @property
+    def cache_key(self) -> Hashable | None:
+        """Weights and the number of pods of each domain; None if each placement of such a pod changes them."""
+        if self.counts_itself:
+            return None
+        counted = [each.pod_counts for each in self.constraint_scores if each.pod_counts is not None]
+        return tuple([each.weight for each in self.constraint_scores] + [each.amounts.tobytes() for each in counted])
 
     def on(self, node: NodeInfo) -> int:
         """Return the raw score of a node."""
@@ -164,15 +174,22 @@ class _Weighted(NamedTuple):
     """With the weights, without counts."""
     equivalence: NodeEquivalence | None
     """One object as long as the weights hold, so that it is compared by identity."""
+    counts_itself: bool
 
     @staticmethod
     def of(
-        spreads: SpreadConstraints, eligible: tuple[EligibleDomains, ...], feasible: NodeTable, require_all: bool
+        spreads: SpreadConstraints,
+        signature: PodSignature,
+        eligible: tuple[EligibleDomains, ...],
+        feasible: NodeTable,
+        require_all: bool,
     ) -> _Weighted:
-        """Return the weights with these nodes feasible."""
+        """Return the weights for pods of the signature with these nodes feasible."""
         rows, scores = feasible.positions, _weighted(spreads, eligible, feasible, require_all)
         of_rows = None if isinstance(rows, slice) else ref(rows)
-        return _Weighted(spreads, ref(eligible[0].domains.ids), of_rows, scores, _equivalence(scores))
+        by_domain = [each.spread.count for each in scores if each.pod_counts is not None]
+        counts_itself = any(count is not None and count.of(signature) for count in by_domain)
+        return _Weighted(spreads, ref(eligible[0].domains.ids), of_rows, scores, _equivalence(scores), counts_itself)
 
     def holds(self, eligible: tuple[EligibleDomains, ...], feasible: NodeTable) -> bool:
         """Return True if the weights are still those with these nodes feasible."""
@@ -196,12 +213,12 @@ class SpreadScores:
         eligible = self._domains.of(spreads, signature, whole, require_all)
         last = self._weighted.get(signature)
         if last is None or last.spreads is not spreads or not last.holds(eligible, feasible):
-            last = self._weighted[signature] = _Weighted.of(spreads, eligible, feasible, require_all)
+            last = self._weighted[signature] = _Weighted.of(spreads, signature, eligible, feasible, require_all)
         scores = [
             each if each.pod_counts is None else each.with_counts(count_pods_by_domain(each.spread, domains, whole))
             for each, domains in zip(last.scores, eligible, strict=True)
         ]
-        return SpreadScore(tuple(scores), require_all, last.equivalence)
+        return SpreadScore(tuple(scores), require_all, last.equivalence, last.counts_itself)
 
 
 def _weighted(
