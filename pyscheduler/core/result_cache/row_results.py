@@ -145,7 +145,7 @@ class RowResults(Struct, eq=False, weakref=True):
             return
         node_rows: DirtyRows = []
         usage_rows = self._existing_rows(usage)
-        if len(nodes):  # also if the changed row no longer exists: other rows may depend on it
+        if nodes is not _NONE and len(nodes):  # also if the changed row no longer exists: other rows may depend on it
             node_rows = self._existing_rows(nodes)
             self.scores.invalidate(NODE, node_rows)
             self._mark_dirty(node_rows)
@@ -158,7 +158,9 @@ class RowResults(Struct, eq=False, weakref=True):
             for row in node_rows:
                 self._set_feasible(row, filters.refresh_row(cycle, pod, row, NODE))
             for row in usage_rows:
-                self._set_feasible(row, filters.refresh_row(cycle, pod, row, USAGE))
+                fits = filters.refresh_row(cycle, pod, row, USAGE)
+                if not fits or self.feasible_count < self._size:
+                    self._set_feasible(row, fits)
         else:
             self._set_feasible_rows(filters.refresh_rows(cycle, pod, node_rows, usage_rows))
 

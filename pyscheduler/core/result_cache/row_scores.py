@@ -202,7 +202,7 @@ class RowScores(Struct, eq=False):
     _keyed: Sequence[ScoreColumn] = ()
     """Those that become stale with their cache key too."""
     _keyed_by_node: Sequence[ScoreColumn] = ()
-    """Those of them whose plugins do not read all nodes: their keys may change at any time."""
+    """Those of them whose plugins read their own node only: these keys may change at any time."""
     _objects_version: int = -1
     """Version of the watched objects when all keys were compared."""
     _stable: Sequence[ScoreColumn] = ()
@@ -334,11 +334,11 @@ class RowScores(Struct, eq=False):
         """
         if not self._top_scores_current or not self._is_current or self._usage_changes_rows:
             return False
-        has_other_objects = self._objects_version != self._state.objects_version
-        for column in self._keyed if has_other_objects else self._keyed_by_node:
-            if column.check_key(cycle):
-                return False
-        self._objects_version = self._state.objects_version
+        if self._keyed_by_node or self._objects_version != self._state.objects_version:
+            for column in self._keyed:
+                if column.check_key(cycle):
+                    return False
+            self._objects_version = self._state.objects_version
         if isinstance(rows, list):
             for row in rows:
                 if feasible[row]:
