@@ -137,6 +137,14 @@ class SchedulerUnderTest:
 
         await until(is_reached)
 
+    async def wait_until_node_removed(self, before: int) -> None:
+        """Wait until the cache has fewer nodes than before."""
+
+        async def is_reached() -> bool:
+            return cached_nodes(await self.metrics()) < before
+
+        await until(is_reached)
+
     async def metrics(self) -> Page:
         """Return its metrics."""
         return page(await self.running.text(self.api, "/metrics"))
@@ -179,8 +187,17 @@ def waiting(metrics: Page) -> int:
 
 def assumed(metrics: Page) -> int:
     """Return the number of assumed pods."""
+    return _cache_size(metrics, "assumed_pods")
+
+
+def cached_nodes(metrics: Page) -> int:
+    """Return the number of nodes in the cache."""
+    return _cache_size(metrics, "nodes")
+
+
+def _cache_size(metrics: Page, kind: str) -> int:
     sizes = metrics["scheduler_cache_size"].values
-    return int(next(number for labels, number in sizes if labels["type"] == "assumed_pods"))
+    return int(next(number for labels, number in sizes if labels["type"] == kind))
 
 
 def _written(folder: Path, text: str) -> Path:

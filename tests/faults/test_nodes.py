@@ -12,7 +12,7 @@ from tests.faults.fault_actions import INTERNAL
 from tests.faults.fault_namespace import NODES, FaultNamespace
 from tests.faults.proxy import Exchange, status
 from tests.faults.request_matchers import ProxiedRequest
-from tests.faults.scheduler_under_test import FAULTY, SchedulerUnderTest
+from tests.faults.scheduler_under_test import FAULTY, SchedulerUnderTest, cached_nodes
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -53,7 +53,9 @@ async def test_pods_waiting_in_permit_are_bound_elsewhere_when_their_node_is_del
     for i in range(FULL):
         await ns.create_pod(f"parked-{i}", FAULTY, cpu="1", labels={"parked": "yes"})
     await subject.wait_until_assumed(FULL)
+    nodes = cached_nodes(await subject.metrics())
     await ns.plane.api.delete(f"/api/v1/nodes/{name}")
+    await subject.wait_until_node_removed(nodes)  # a key that comes first would open pods on the deleted node
     for i in range(KEYS):  # pods that wait in Permit again need another key
         await ns.create_pod(f"key-{i}", FAULTY, cpu="", labels={"opens": "yes"})
         found = await ns.nodes_of(f"key-{i}")
