@@ -1,7 +1,6 @@
 """HorizontalPodAutoscaler controller: replicas of a target by its metrics, as in kube-controller-manager.
 
-Not implemented: the rate policies of `behavior` (a change is made at once, unless selectPolicy is Disabled), targets of
-custom kinds, and metrics of pods that are not ready.
+Not implemented: targets of custom kinds, and metrics of pods that are not ready.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pyscheduler.embedded.client.kinds import AUTOSCALERS
 from pyscheduler.embedded.objects import Json, condition, dig, timestamp
 from pyscheduler.embedded.workloads.actions import Action, Patch, Plan, RecordAction, status_patch
 from pyscheduler.embedded.workloads.autoscaling_metrics import MetricError, Recommendation, recommend
+from pyscheduler.embedded.workloads.autoscaling_rates import SYNC_SECONDS, Rescale, limit, recent
 from pyscheduler.embedded.workloads.objects import is_deleting, key_of, replicas_of, status_number, with_condition
 
 DOWN_SECONDS: Final = 300
@@ -27,14 +27,19 @@ _STABILIZED: Final = (
     "ScaleDownStabilized",
     "recent recommendations were higher than current one, applying the highest recent recommendation",
 )
-_IN_RANGE: Final = ("DesiredWithinRange", "the desired count is within the acceptable range")
-_TOO_MANY: Final = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
-_TOO_FEW: Final = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
 _DISABLED: Final = ("ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
 
-History = tuple[tuple[float, int], ...]
-"""Recommendations of the stabilization windows: time and replicas."""
+Recommendations = tuple[tuple[float, int], ...]
+"""Time and replicas."""
 _Condition = tuple[str, bool, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class History:
+    """What stabilization windows and rate policies need of the past."""
+
+    recommendations: Recommendations = ()
+    rescales: tuple[Rescale, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,27 +67,37 @@ class _Decision:
         self.requeue_at = math.inf
 
 
-def reconcile(autoscaler: Json, target: ScaleTarget | None, now: float, history: History = ()) -> tuple[Plan, History]:
+def reconcile(
+    autoscaler: Json, target: ScaleTarget | None, now: float, history: History | None = None
+) -> tuple[Plan, History]:
     """Return the actions for an autoscaler, None as target if it does not exist, and the new history."""
+    history = history or History()
     if is_deleting(autoscaler):
         return Plan(), history
     if target is None:
-        return Plan(_without_target(autoscaler, now)), ()
+        return Plan(_without_target(autoscaler, now)), History()
     current = replicas_of(target.obj)
     decision = _decide(autoscaler, target, current)
+    recommendations, rescales = history.recommendations, recent(autoscaler, history.rescales, now)
     if decision.recommended is not None:
-        history = history or ((now, current),)
-        decision.replicas, history = _stabilize(autoscaler, decision, current, now, history)
-        _limit(autoscaler, decision)
+        recommendations = recommendations or ((now, current),)
+        decision.replicas, recommendations = _stabilize(autoscaler, decision, current, now, recommendations)
+        limited = limit(autoscaler, current, decision.replicas, rescales, now)
+        decision.replicas = limited.replicas
+        decision.conditions.append((LIMITED, limited.is_limited, (limited.reason, limited.message)))
+        if limited.is_by_rate:
+            decision.requeue_at = min(decision.requeue_at, now + SYNC_SECONDS)
     actions: list[Action] = []
     if decision.replicas != current:
+        rescales = (*rescales, Rescale(now, decision.replicas - current))
         text = f"the HPA controller was able to update the target scale to {decision.replicas}"
         decision.conditions.append((ABLE, True, ("SucceededRescale", text)))
         size = {"spec": {"replicas": decision.replicas}}
         actions.append(Patch(target.resource, key_of(target.obj), size, "scale"))
         text = f"New size: {decision.replicas}; reason: {decision.reason}"
         actions.append(RecordAction(autoscaler, "SuccessfulRescale", text))
-    return Plan(actions + _status(autoscaler, target, decision, now), decision.requeue_at), history
+    plan = Plan(actions + _status(autoscaler, target, decision, now), decision.requeue_at)
+    return plan, History(recommendations, rescales)
 
 
 def _decide(autoscaler: Json, target: ScaleTarget, current: int) -> _Decision:
@@ -122,8 +137,8 @@ def _by_metrics(autoscaler: Json, target: ScaleTarget, current: int) -> _Decisio
 
 
 def _stabilize(
-    autoscaler: Json, decision: _Decision, current: int, now: float, history: History
-) -> tuple[int, History]:
+    autoscaler: Json, decision: _Decision, current: int, now: float, history: Recommendations
+) -> tuple[int, Recommendations]:
     """Return replicas between the lowest recent recommendation for growth and the highest one for shrinking."""
     wanted = decision.recommended or 0
     up, down = _window(autoscaler, "scaleUp", 0), _window(autoscaler, "scaleDown", DOWN_SECONDS)
@@ -138,25 +153,12 @@ def _stabilize(
     elif wanted > replicas:
         decision.requeue_at = min((at + up for at, count in recent_up if count < wanted), default=math.inf)
     history = (*max(recent_up, recent_down, key=len), (now, wanted))
-    disabled = dig(autoscaler, "spec", "behavior", "scaleUp" if replicas > current else "scaleDown", "selectPolicy")
-    return current if disabled == "Disabled" else replicas, history
+    return replicas, history
 
 
 def _window(autoscaler: Json, direction: str, default: int) -> int:
     found = dig(autoscaler, "spec", "behavior", direction, "stabilizationWindowSeconds")
     return default if found is None else int(found)
-
-
-def _limit(autoscaler: Json, decision: _Decision) -> None:
-    lowest, highest = int(autoscaler["spec"].get("minReplicas") or 1), int(autoscaler["spec"]["maxReplicas"])
-    if decision.replicas > highest:
-        decision.replicas = highest
-        decision.conditions.append((LIMITED, True, _TOO_MANY))
-    elif decision.replicas < lowest:
-        decision.replicas = lowest
-        decision.conditions.append((LIMITED, True, _TOO_FEW))
-    else:
-        decision.conditions.append((LIMITED, False, _IN_RANGE))
 
 
 def _without_target(autoscaler: Json, now: float) -> list[Action]:

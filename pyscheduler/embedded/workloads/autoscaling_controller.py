@@ -52,9 +52,9 @@ class AutoscalingController:
             self.queue.forget(key)
             self._history.pop(key, None)
             return
-        uid, history = self._history.get(key, ("", ()))
+        uid, history = self._history.get(key, ("", History()))
         plan, history = reconcile(
-            autoscaler, self._target(autoscaler), self._clock.wall(), history if uid == uid_of(autoscaler) else ()
+            autoscaler, self._target(autoscaler), self._clock.wall(), history if uid == uid_of(autoscaler) else None
         )
         self._history[key] = uid_of(autoscaler), history
         await apply_actions(self._client, plan.actions, recorder=self._recorder)

@@ -1,7 +1,7 @@
 """Deployment controller: rolls pods from one template to the next through ReplicaSets.
 
 RollingUpdate and Recreate, maxSurge and maxUnavailable, revisions (so that `kubectl rollout history` and `undo` work),
-revisionHistoryLimit, pause. Unlike kube-controller-manager it has no progressDeadlineSeconds, proportional scaling
+revisionHistoryLimit, progressDeadlineSeconds, pause. Unlike kube-controller-manager it has no proportional scaling
 during a rollout (the newest ReplicaSet takes the difference), adoption of ReplicaSets or hash collisions.
 """
 
@@ -15,6 +15,7 @@ import msgspec
 from pyscheduler.embedded.client import DEPLOYMENTS, REPLICASETS
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Plan, status_patch
+from pyscheduler.embedded.workloads.deployment_progress import Rollout, check_at, with_progress
 from pyscheduler.embedded.workloads.int_or_percent import scale_int_or_percent
 from pyscheduler.embedded.workloads.objects import (
     is_deleting,
@@ -56,7 +57,8 @@ def reconcile(deployment: Json, replica_sets: list[Json], pods: list[Json], now:
     else:
         actions = _set_revisions(deployment, newest, old) + _roll(deployment, newest, old, pods)
         actions += _clean_up_history(deployment, old)
-    return Plan(actions + status_patch(DEPLOYMENTS, deployment, _status(deployment, newest, old, now)))
+    status = _status(deployment, newest, old, now)
+    return Plan(actions + status_patch(DEPLOYMENTS, deployment, status), check_at(deployment, status["conditions"]))
 
 
 def template_hash(template: Json) -> str:
@@ -175,7 +177,7 @@ def _replica_set(deployment: Json, old: list[Json], size: int) -> Json:
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
-            "name": f"{meta['name']}-{hashed[HASH_LABEL]}",
+            "name": _replica_set_name(deployment),
             "namespace": meta["namespace"],
             "labels": labels,
             "annotations": annotations,
@@ -190,18 +192,23 @@ def _replica_set(deployment: Json, old: list[Json], size: int) -> Json:
     }
 
 
+def _replica_set_name(deployment: Json) -> str:
+    return f"{deployment['metadata']['name']}-{template_hash(deployment['spec']['template'])}"
+
+
 def _status(deployment: Json, newest: Json | None, old: list[Json], now: float) -> Json:
     sets = old if newest is None else [newest, *old]
     wanted = replicas_of(deployment)
     total = sum(status_number(rs, "replicas") for rs in sets)
     updated = status_number(newest, "replicas") if newest is not None else 0
+    ready = sum(status_number(rs, "readyReplicas") for rs in sets)
     available = sum(status_number(rs, "availableReplicas") for rs in sets)
     conditions = (deployment.get("status") or {}).get("conditions") or []
     enough = available >= wanted - (0 if _recreates(deployment) else limits(deployment)[1])
     conditions = with_condition(conditions, "Available", enough, now, **_AVAILABLE[enough])
-    if newest is not None:
-        done = updated == total == wanted and available >= wanted
-        conditions = with_condition(conditions, "Progressing", True, now, **_progress(newest, done))
+    name = newest["metadata"]["name"] if newest is not None else _replica_set_name(deployment)
+    rollout = Rollout(name, newest is not None, total, updated, ready, available, wanted)
+    conditions = with_progress(deployment, conditions, rollout, now)
     conditions = [each for each in conditions if each["type"] != REPLICA_FAILURE]
     conditions += [each for rs in sets for each in _failures(rs)][:1]
     # The API omits counts of zero; null removes them and equals a missing field.
@@ -209,7 +216,7 @@ def _status(deployment: Json, newest: Json | None, old: list[Json], now: float) 
         "observedGeneration": deployment["metadata"].get("generation", 0),
         "replicas": total or None,
         "updatedReplicas": updated or None,
-        "readyReplicas": sum(status_number(rs, "readyReplicas") for rs in sets) or None,
+        "readyReplicas": ready or None,
         "availableReplicas": available or None,
         "unavailableReplicas": max(0, wanted - available) or None,
         "conditions": conditions,
@@ -219,13 +226,6 @@ def _status(deployment: Json, newest: Json | None, old: list[Json], now: float) 
 def _failures(replica_set: Json) -> list[Json]:
     conditions = (replica_set.get("status") or {}).get("conditions") or []
     return [each for each in conditions if each["type"] == REPLICA_FAILURE]
-
-
-def _progress(newest: Json, done: bool) -> dict[str, str]:
-    name = f'ReplicaSet "{newest["metadata"]["name"]}"'
-    if done:
-        return {"reason": "NewReplicaSetAvailable", "message": f"{name} has successfully progressed."}
-    return {"reason": "ReplicaSetUpdated", "message": f"{name} is progressing."}
 
 
 def _recreates(deployment: Json) -> bool:

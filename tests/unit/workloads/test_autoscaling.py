@@ -9,6 +9,7 @@ import pytest
 from pyscheduler.embedded.client import DEPLOYMENTS
 from pyscheduler.embedded.workloads.actions import Patch, Plan, RecordAction
 from pyscheduler.embedded.workloads.autoscaling import DOWN_SECONDS, ScaleTarget, reconcile
+from pyscheduler.embedded.workloads.autoscaling_rates import SYNC_SECONDS
 from tests.unit.workloads.builders import Json, a_pod, conditions, status_of, workload
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
@@ -33,6 +34,10 @@ def autoscaler(*metrics: Json, load: Json | None = None, most: int = 10, least: 
     target = {"kind": "Deployment", "name": "w"}
     whole = {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "metrics": list(metrics) or [CPU]}
     return {"kind": "HorizontalPodAutoscaler", "metadata": meta, "spec": {**whole, **spec}}
+
+
+FAST = {"scaleUp": {"policies": [{"type": "Percent", "value": 900, "periodSeconds": 1}]}}
+"""Behavior without a limit that matters."""
 
 
 def target(replicas: int, ready: int | None = None, request: str = "200m") -> ScaleTarget:
@@ -70,12 +75,12 @@ def reasons(plan: Plan) -> dict[str, str]:
     ],
 )
 def test_load_above_the_target_adds_replicas(metrics: list[Json], load: Json, replicas: int | None) -> None:
-    plan, _ = reconcile(autoscaler(*metrics, load=load), target(2), 0.0)
+    plan, _ = reconcile(autoscaler(*metrics, load=load, behavior=FAST), target(2), 0.0)
     assert size(plan) == replicas
 
 
 def test_status_shows_metrics_conditions_and_time() -> None:
-    plan, _ = reconcile(autoscaler(load={"cpu": "500m"}), target(2), 60.0)
+    plan, _ = reconcile(autoscaler(load={"cpu": "500m"}, behavior=FAST), target(2), 60.0)
     status = status_of(plan)
     current = {"averageUtilization": 125, "averageValue": "250m"}
     assert status["currentMetrics"] == [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
@@ -177,3 +182,80 @@ def test_failed_metric_prevents_scaling_down() -> None:
     metrics = (CPU, average("Pods", "requests", "10"))
     plan, _ = reconcile(autoscaler(*metrics, load={"cpu": "100m"}, behavior=behavior), target(4), 0.0)
     assert (size(plan), reasons(plan)["ScalingActive"]) == (None, "FailedGetPodsMetric")
+
+
+def pods(value: int, seconds: int) -> Json:
+    return {"type": "Pods", "value": value, "periodSeconds": seconds}
+
+
+def percent(value: int, seconds: int) -> Json:
+    return {"type": "Percent", "value": value, "periodSeconds": seconds}
+
+
+def sizes(scaled: Json, replicas: int, times: range) -> list[int]:
+    """Return the replicas of the target after each reconciliation at these times."""
+    found, history = [], None
+    for now in times:
+        plan, history = reconcile(scaled, target(replicas), float(now), history)
+        replicas = size(plan) or replicas
+        found.append(replicas)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("behavior", "expected"),
+    [
+        pytest.param(None, [4, 4, 4, 8, 8, 8, 16, 16], id="without behavior: four, then twice"),
+        pytest.param({}, [5, 5, 5, 10, 10, 10, 20, 20], id="default policies: four more or twice"),
+        pytest.param({"scaleUp": {"policies": [pods(2, 15)]}}, [3, 3, 3, 5, 5, 5, 7, 7], id="two in 15 seconds"),
+        pytest.param(
+            {"scaleUp": {"policies": [percent(50, 10)]}}, [2, 2, 3, 3, 5, 5, 8, 8], id="percent is rounded up"
+        ),
+        pytest.param(
+            {"scaleUp": {"policies": [pods(1, 5), pods(2, 30)], "selectPolicy": "Min"}},
+            [2, 3, 3, 3, 3, 3, 4, 5],
+            id="the smallest of two",
+        ),
+        pytest.param(
+            {"scaleUp": {"policies": [pods(1, 5), pods(4, 30)]}}, [5, 6, 7, 8, 9, 10, 11, 12], id="the largest of two"
+        ),
+        pytest.param({"scaleUp": {"selectPolicy": "Disabled"}}, [1] * 8, id="disabled"),
+    ],
+)
+def test_growth_is_limited_in_each_period(behavior: Json | None, expected: list[int]) -> None:
+    high = autoscaler(average("External", "jobs", "1"), load={"jobs": "40"}, most=50)
+    if behavior is not None:
+        high["spec"]["behavior"] = behavior
+    assert sizes(high, 1, range(0, 40, 5)) == expected
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        pytest.param(None, [1, 1, 1, 1], id="by default all at once"),
+        pytest.param({"policies": [pods(3, 10)]}, [17, 17, 14, 14], id="three in ten seconds"),
+        pytest.param({"policies": [percent(10, 5)]}, [18, 16, 14, 12], id="percent is rounded to more removed"),
+        pytest.param({"policies": [pods(3, 10), percent(50, 10)]}, [10, 10, 5, 5], id="the most of two"),
+        pytest.param(
+            {"policies": [pods(3, 10), percent(50, 10)], "selectPolicy": "Min"},
+            [17, 17, 14, 14],
+            id="the fewest of two",
+        ),
+    ],
+)
+def test_shrinking_is_limited_in_each_period(policies: Json | None, expected: list[int]) -> None:
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 0, **(policies or {})}}
+    low = autoscaler(average("External", "jobs", "1"), load={"jobs": "1"}, most=50, behavior=behavior)
+    assert sizes(low, 20, range(0, 20, 5)) == expected
+
+
+def test_limit_by_rate_is_a_condition_until_the_next_sync() -> None:
+    high = autoscaler(average("External", "jobs", "1"), load={"jobs": "40"}, most=50)
+    plan, _ = reconcile(high, target(1), 100.0)
+    assert (size(plan), plan.requeue_at) == (4, 100.0 + SYNC_SECONDS)
+    assert reasons(plan)["ScalingLimited"] == "ScaleUpLimit"
+    low = autoscaler(
+        load={"cpu": "0"}, behavior={"scaleDown": {"stabilizationWindowSeconds": 0, "policies": [pods(1, 60)]}}
+    )
+    plan, _ = reconcile(low, target(4), 100.0)
+    assert (size(plan), reasons(plan)["ScalingLimited"]) == (3, "ScaleDownLimit")

@@ -12,7 +12,7 @@ from tests.unit.workloads.builders import Json, a_pod, conditions, created, resi
 
 
 def deployment(replicas: int = 4, image: str = "i:1", **spec: Any) -> Json:
-    new = workload("Deployment", "web", replicas=replicas, **spec)
+    new = workload("Deployment", "web", replicas=replicas, **{"progressDeadlineSeconds": 600, **spec})
     new["spec"]["template"]["spec"]["containers"][0]["image"] = image
     return new
 
