@@ -1,11 +1,12 @@
 """Comparison of two results for one pod, with readable differences.
 
-Parts without an order are compared as sets: reasons (both sides sort them), node lists, ties. Where kube-scheduler
-chooses randomly, our choice must be among its options.
+Parts without an order are compared as sets: reasons (both sides sort them), node lists, ties, the errors of dry runs.
+Where kube-scheduler chooses randomly, our choice must be among its options.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ Answer = Mapping[str, Any]
 
 _IDLE = "VolumeBinding"
 """Score plugin that rates every node 0 for pods without unbound claims; here it is skipped for them."""
+_DRY_RUN_ERRORS = re.compile(r"(?<=preemption: \[)(.*)(?=\])", re.DOTALL)
+"""Errors of the dry runs of preemption on several nodes, which kube-scheduler joins as they end."""
+_NEXT_ERROR = re.compile(r", (?=running \")")
 _NODE_FIELDS = ("feasible", "plugin", "code", "reasons")
 
 
@@ -68,7 +72,10 @@ def differences(theirs: Answer, ours: Answer) -> Found:
     yield from _plain("message", theirs, ours, ("filter_message",))
     yield from _preemption(theirs.get("preemption"), ours.get("preemption"))
     chosen = (ours.get("preemption") or {}).get("nominatedNode") or ""
-    yield from _value("message", "fit_error_message", _nominating(theirs, chosen), ours.get("fit_error_message"))
+    expected = _with_sorted_errors(_nominating(theirs, chosen) or "")
+    yield from _value(
+        "message", "fit_error_message", expected, _with_sorted_errors(ours.get("fit_error_message") or "")
+    )
 
 
 def _without_idle_scores(theirs: Answer, ours: Answer) -> Answer:
@@ -83,6 +90,11 @@ def _nominating(theirs: Answer, node: str) -> str | None:
     message: str | None = theirs.get("fit_error_message")
     preemption = theirs.get("preemption") or {}
     return _as_if_nominating(message, preemption, node) if message else message
+
+
+def _with_sorted_errors(message: str) -> str:
+    """Return the message with the errors of dry runs in alphabetical order."""
+    return _DRY_RUN_ERRORS.sub(lambda found: ", ".join(sorted(_NEXT_ERROR.split(found[0]))), message)
 
 
 def _as_if_nominating(message: str, preemption: Answer, node: str) -> str:
@@ -204,8 +216,9 @@ def _preemption(theirs: Answer | None, ours: Answer | None) -> Found:
         return
     yield from _by_name("candidates", theirs, ours, _candidate)
     yield from _plain("preemption", theirs, ours, ("status", "ties"))
-    expected = _as_if_nominating(theirs.get("message") or "", theirs, ours.get("nominatedNode") or "")
-    yield from _value("preemption", "message", expected, ours.get("message") or "")
+    nominating = _as_if_nominating(theirs.get("message") or "", theirs, ours.get("nominatedNode") or "")
+    expected = _with_sorted_errors(nominating)
+    yield from _value("preemption", "message", expected, _with_sorted_errors(ours.get("message") or ""))
     yield from _nomination(theirs, ours)
 
 

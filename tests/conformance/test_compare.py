@@ -55,6 +55,13 @@ def _set(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def _changed(answer: dict[str, Any], *changes: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    changed = copy.deepcopy(answer)
+    for change in changes:
+        change(changed)
+    return changed
+
+
 @pytest.mark.parametrize(
     ("answer", "change", "kind"),
     [
@@ -91,9 +98,7 @@ def _set(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     ],
 )
 def test_difference_is_reported_by_kind(answer: dict[str, Any], change: Callable[..., None], kind: str) -> None:
-    changed = copy.deepcopy(answer)
-    change(changed)
-    assert [d.kind for d in compare([answer], [changed])][:1] == [kind]
+    assert [d.kind for d in compare([answer], [_changed(answer, change)])][:1] == [kind]
 
 
 @pytest.mark.parametrize(
@@ -109,10 +114,19 @@ def test_difference_is_reported_by_kind(answer: dict[str, Any], change: Callable
     ],
 )
 def test_order_of_unordered_parts_is_ignored(answer: dict[str, Any], changes: list[Callable[..., None]]) -> None:
-    changed = copy.deepcopy(answer)
-    for change in changes:
-        change(changed)
-    assert compare([answer], [changed]) == []
+    assert compare([answer], [_changed(answer, *changes)]) == []
+
+
+def test_order_of_the_errors_of_dry_runs_is_ignored() -> None:
+    first, second = ('running "DynamicResources" filter plugin: claim c, request r: ' + text for text in ("no", "yes"))
+    orders = [f"preemption: [{', '.join(errors)}]" for errors in ((first, second), (second, first), (first, first))]
+    fit_errors = [f"0/2 nodes are available: 2 Insufficient cpu. {text}" for text in orders]
+    theirs, same, other = (
+        _changed(UNFIT, _set("preemption/message", text), _set("fit_error_message", fit_error))
+        for text, fit_error in zip(orders, fit_errors, strict=True)
+    )
+    assert compare([theirs], [same]) == []
+    assert {d.kind for d in compare([theirs], [other])} == {"message", "preemption"}
 
 
 def test_error_texts_may_differ() -> None:
