@@ -62,8 +62,5 @@ class Diagnosis(msgspec.Struct):
     @property
     def message(self) -> str:
         """Complete message, as in the FailedScheduling event."""
-        return (
-            f"{self.filter_message} {self.post_filter_message}".rstrip()
-            if self.post_filter_message
-            else self.filter_message
-        )
+        more = self.post_filter_message
+        return f"{self.filter_message} {more}" if more else self.filter_message

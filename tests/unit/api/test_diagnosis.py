@@ -45,6 +45,11 @@ def unschedulable(*reasons: str, plugin: str = "NodeResourcesFit") -> Status:
             id="with the PostFilter message",
         ),
         pytest.param(
+            Diagnosis(2, Counter({unschedulable(CPU): 2}), post_filter_message="unsupported count mode "),
+            f"0/2 nodes are available: 2 {CPU}. unsupported count mode ",
+            id="with a PostFilter message that ends with the empty value of a field",
+        ),
+        pytest.param(
             Diagnosis(2, Counter({unschedulable(CPU): 2}), pre_filter=unschedulable("no such claim")),
             "0/2 nodes are available: no such claim.",
             id="PreFilter status replaces node statuses",
