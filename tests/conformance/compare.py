@@ -116,9 +116,14 @@ def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
         where = f"attempt {number} {their.get('pod')}"
         fields = ("pod", "node", "nominatedNode", "victims", "message", "devices")
         for field in fields if their.get("devices") is not None else fields[:-1]:  # absent in older records
-            if their.get(field) != our.get(field):
-                yield Difference(f"sequence {field}", f"{where}: theirs {their.get(field)!r}, ours {our.get(field)!r}")
+            left, right = (_without_order(field, attempt) for attempt in (their, our))
+            if left != right:
+                yield Difference(f"sequence {field}", f"{where}: theirs {left!r}, ours {right!r}")
     yield from _value("sequence", "number of attempts", len(theirs), len(ours))
+
+
+def _without_order(field: str, attempt: Answer) -> object:
+    return _with_sorted_errors(attempt.get(field) or "") if field == "message" else attempt.get(field)
 
 
 def _both_errors(their: Answer, our: Answer) -> bool:
