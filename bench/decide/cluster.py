@@ -8,9 +8,9 @@ from functools import partial
 import msgspec
 
 from bench.decide.objects import node, pod
-from bench.decide.progress import Progress
 from bench.pod_features import Json
 from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.cli.progress_bar import ProgressBar
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default, loads
 from pyscheduler.core.commands import Bind, Command
@@ -36,7 +36,7 @@ class Size(msgspec.Struct, frozen=True):
 class Cluster:
     """A machine, its virtual clock, and the pods that are bound or pending."""
 
-    def __init__(self, size: Size, progress: Progress, nodes: int, config: str = "") -> None:
+    def __init__(self, size: Size, progress: ProgressBar, nodes: int, config: str = "") -> None:
         """Create a cluster with this number of nodes; scenarios may add the rest of `size.nodes` themselves.
 
         `config` is YAML; by default, the cluster has kube-scheduler's default profile.

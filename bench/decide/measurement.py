@@ -13,9 +13,9 @@ import msgspec
 
 import pyscheduler
 from bench.decide.cluster import Cluster, Size
-from bench.decide.progress import Progress
 from bench.decide.scenario import Reading, Row, Scenario
 from bench.decide.scenarios import SCENARIOS
+from pyscheduler.cli.progress_bar import ProgressBar
 from pyscheduler.core.commands import Command
 from pyscheduler.shell.gc_tuning import GcTuning
 
@@ -48,14 +48,14 @@ class Figure(msgspec.Struct, frozen=True):
 
 def measure(scenario: Scenario, size: Size) -> Iterator[Figure]:
     """Yield the figures of a scenario in this process."""
-    progress = Progress(f"{scenario.name}, {size.nodes:,} nodes")
-    cluster = Cluster(size, progress, 0 if scenario.adds_nodes else size.nodes, scenario.config)
-    for part in scenario.set_up(cluster):
-        name = f"{scenario.name}: {part.name}" if part.name else scenario.name
-        if isinstance(part, Reading):
-            yield Figure(name, size.nodes, part.value, part.value, 0.0, part.unit)
-        else:
-            yield _measure_row(part, name, size, progress)
+    with ProgressBar(f"{scenario.name}, {size.nodes:,} nodes") as progress:
+        cluster = Cluster(size, progress, 0 if scenario.adds_nodes else size.nodes, scenario.config)
+        for part in scenario.set_up(cluster):
+            name = f"{scenario.name}: {part.name}" if part.name else scenario.name
+            if isinstance(part, Reading):
+                yield Figure(name, size.nodes, part.value, part.value, 0.0, part.unit)
+            else:
+                yield _measure_row(part, name, size, progress)
 
 
 def measure_in_new_process(name: str, size: Size) -> list[Figure]:
@@ -84,7 +84,7 @@ def check_one_tree() -> None:
             raise MixedTreesError(f"{name} is missing in {package} and was loaded from {file}")
 
 
-def _measure_row(row: Row, name: str, size: Size, progress: Progress) -> Figure:
+def _measure_row(row: Row, name: str, size: Size, progress: ProgressBar) -> Figure:
     count = row.per_round or size.pods
     rounds = min(size.rounds, row.rounds or size.rounds)
     for begin in progress.track(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pyscheduler.cli.progress_bar import ProgressBar
 from tests.conformance import records
 from tests.conformance.coverage import Coverage
 from tests.conformance.generator import DEFAULT, GROUPS, PROFILES, Case, draw, draw_sequence
 from tests.conformance.generator.sequence import FEATURES
 from tests.conformance.oracle import Oracle, OracleFailed, program
-from tests.conformance.run import explain, outcomes, smallest
+from tests.conformance.run import Outcome, explain, outcomes, smallest
 from tests.controlplane.build import BuildError
-
-_EVERY_SECONDS = 5.0
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -57,21 +55,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _compare(options: argparse.Namespace, oracle: Oracle, second: Oracle) -> Coverage:
     """Compare all cases; `second` minimises disagreements while the first oracle works on the cases ahead."""
-    coverage = Coverage()
-    reported = started = time.monotonic()
-    for outcome in outcomes(_cases(options), oracle, second):
-        coverage.add(outcome.case, outcome.theirs, outcome.found)
-        if outcome.found and sum(coverage.disagreements.values()) <= options.limit:
-            small = smallest(outcome, second)
-            explain(small, _show)
-            path = records.write(options.record, outcome.found[0].kind, small.case, small.theirs)
-            _show(f"  recorded in {path}")
-        if time.monotonic() - reported > _EVERY_SECONDS:
-            reported = time.monotonic()
+    coverage, total = Coverage(), options.sequences or options.cases
+    with ProgressBar("conformance") as bar:
+        for outcome in outcomes(_cases(options), oracle, second):
+            coverage.add(outcome.case, outcome.theirs, outcome.found)
+            if outcome.found:
+                bar.clear()
+                _show_disagreement(options, outcome, second, sum(coverage.disagreements.values()))
             bad, skipped = sum(coverage.disagreements.values()), len(coverage.skipped)
-            seconds = reported - started
-            _show(f"{coverage.cases} cases in {seconds:.0f} s, {bad} disagreements, {skipped} skipped")
+            bar.show(f"{bad} disagreements, {skipped} skipped, case", coverage.cases, total)
     return coverage
+
+
+def _show_disagreement(options: argparse.Namespace, outcome: Outcome, oracle: Oracle, number: int) -> None:
+    """Minimise, explain and record a disagreement, if it is not beyond the limit."""
+    if number > options.limit:
+        return
+    small = smallest(outcome, oracle)
+    explain(small, _show)
+    path = records.write(options.record, outcome.found[0].kind, small.case, small.theirs)
+    _show(f"  recorded in {path}")
 
 
 def _renew(options: argparse.Namespace, oracle: Oracle) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from bench.decide.cluster import Cluster, Size
 from bench.decide.measurement import WrongOutcomeError, measure
-from bench.decide.progress import Progress
 from bench.decide.scenario import Reading, Row, Scenario
 from bench.decide.scenarios import SCENARIOS
 from pyscheduler.api.objects import NodeObject
+from pyscheduler.cli.progress_bar import ProgressBar
 from pyscheduler.core.commands import Bind, Command, Evict
 from pyscheduler.intree.volumes.objects import CLAIM
 
@@ -22,7 +22,7 @@ TINY = Size(nodes=8, pods=4, rounds=1, scale=0.01)
 
 def rows(name: str, size: Size = TINY) -> Iterator[tuple[Cluster, Row]]:
     """Yield the rows of a scenario with its cluster, each after its warm-up."""
-    cluster = Cluster(size, Progress(name), size.nodes, SCENARIOS[name].config)
+    cluster = Cluster(size, ProgressBar(name), size.nodes, SCENARIOS[name].config)
     for part in SCENARIOS[name].set_up(cluster):
         assert isinstance(part, Row)
         if part.warm_up:

@@ -13,7 +13,7 @@ from pyscheduler.cli.commands import HELP
 
 SLOW = (
     *("aiohttp", "cronsim", "cryptography", "jsonpatch", "jsonschema", "kopf", "kubernetes_asyncio"),
-    *("prometheus_client", "pydantic", "rich", "pyscheduler.embedded", "hypothesis"),
+    *("prometheus_client", "pydantic", "rich", "pyscheduler.embedded", "hypothesis", "pyscheduler.cel"),
 )
 """Libraries and packages that a start of the scheduler does not need."""
 
