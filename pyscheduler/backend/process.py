@@ -65,8 +65,8 @@ async def open_state(
     """Open the state and acquire the Lease. StateInUse, StateProblem; ApiError if the budget is unreadable."""
     saved, lease = await store.open(), None
     try:
-        identity = await bind_state(store, saved, client, settings.name, context.rng)
-        lease = await acquire_lease(client, identity, context.clock)
+        identity = await bind_state(store, saved, client, settings.name, context)
+        lease = await acquire_lease(client, identity, saved.place, context.clock)
         table = TaskTable(store, saved.records, saved.resource_version)
         quota = QuotaAccountant(budget, table)
         await quota.refresh(_used_by_pods(table))
@@ -92,6 +92,7 @@ class BackendRuntime:
         self.table, self.quota, self._lease = opened.table, opened.quota, opened.lease
         context = context._replace(may_call=lambda: self._lease.is_held)
         self.context = context
+        context.problems.add_check("lease", lambda: "" if self._stopped is not None else self._lease.problem)
         self._state, self._settings, self._rng = opened.store, settings, context.rng
         self.logs = PodLogs(client.lister_watcher, client.namespace)
         resource_version = natural(opened.saved.resource_version or "")

@@ -13,10 +13,11 @@ import click
 from pyscheduler.api import ApiError
 from pyscheduler.backend.adoption import is_orphan
 from pyscheduler.backend.client import KubernetesClient
-from pyscheduler.backend.identity import lease_name
+from pyscheduler.backend.identity import lease_holder, lease_name
 from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.state.identity import StateIdentity
 from pyscheduler.backend.state.request_queue import Adopt, RequestQueue
+from pyscheduler.backend.state.sqlite_lock import place_of
 from pyscheduler.backend.template import selector
 from pyscheduler.cli import options
 from pyscheduler.cli.problems import CommandProblem
@@ -98,7 +99,8 @@ class _Backend:
                 raise
             return
         held_by, renewed = lease.get("holderIdentity") or "", lease.get("renewTime") or ""
-        if not held_by or held_by == (self.identity.state if self.identity else "") or not renewed:
+        own = lease_holder(self.identity, place_of(self.state)) if self.identity else ""
+        if held_by in ("", own) or not renewed:
             return
         age = time.time() - datetime.fromisoformat(renewed).astimezone(UTC).timestamp()
         if age < (lease.get("leaseDurationSeconds") or 0):
@@ -163,7 +165,7 @@ def adopt(state: Path, kubeconfig: Path | None, context: str, namespace: str, na
         async with backend.client() as client:
             chosen = _choose(await backend.orphans(client), pods)
         with RequestQueue(state, create=True) as queue:
-            queue.put(Adopt(pod.task, pod.name) for pod in chosen)
+            queue.put(Adopt(pod.task, pod.name, pod.submission) for pod in chosen)
             idle = "" if queue.holder() else f"; not running, start it with `pyscheduler tasks run --state {state}`"
         print(f"{len(chosen)} to be adopted{idle}")
         return 0

@@ -44,7 +44,7 @@ class StateLease:
         self._candidate = LeaderElector(self.identity, terms)
         self._object: dict[str, Any] | None = None
         self._renewing: asyncio.Task[None] | None = None
-        self._lost_to = ""
+        self._lost_to = self._failure = ""
 
     async def acquire(self, *, renew: bool = True) -> None:
         """Acquire the Lease and, with `renew`, keep renewing it. StateInUse if another process renews it; StateProblem.
@@ -70,15 +70,24 @@ class StateLease:
         """True while no other process can have acquired the Lease."""
         return self._candidate.is_leader(_now())
 
+    @property
+    def problem(self) -> str:
+        """Reason why nothing may be written now, "" while the Lease is held."""
+        if self.is_held:
+            return ""
+        return f"the Lease {self._name} has expired; pods are not changed until it is renewed{self._failure}"
+
     async def keep(self) -> None:
         """Renew the Lease until cancelled, also after it has expired during an outage. StateLost if another has it."""
         while True:
             await asyncio.sleep(self._candidate.terms.retry_period)
             try:
                 if await self._claim():
+                    self._failure = ""
                     continue
                 await self._read()
-            except (ApiError, StateProblem):
+            except (ApiError, StateProblem) as problem:
+                self._failure = f": {problem}"
                 continue
             if self._candidate.holder not in ("", self.identity):
                 self._lost_to = self._candidate.holder
