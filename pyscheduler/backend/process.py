@@ -63,7 +63,7 @@ async def open_state(
     context: BackendContext,
 ) -> OpenedState:
     """Open the state and acquire the Lease. StateInUse, StateProblem; ApiError if the budget is unreadable."""
-    saved, lease = await store.open(), None
+    saved, lease, quota = await store.open(), None, None
     try:
         identity = await bind_state(store, saved, client, settings.name, context)
         lease = await acquire_lease(client, identity, saved.place, context.clock)
@@ -71,6 +71,8 @@ async def open_state(
         quota = QuotaAccountant(budget, table)
         await quota.refresh(_used_by_pods(table))
     except BaseException:
+        if quota is not None:
+            quota.leave()
         if lease is not None:
             await lease.release()
         await store.close()
@@ -108,6 +110,7 @@ class BackendRuntime:
             self.table, settings, self._subscription, self.update_queue.put, create_executor, context
         )
         self.admission = AdmissionQueue(self.quota, settings.backfill_seconds, self.insert, context.clock)
+        self.quota.on_change = self.admission.wake
         self._watchdog = LoopWatchdog(context.problems, settings.blocked_seconds)
         labels = selector(settings.name)
         seconds, rng = settings.poll_seconds, context.rng
@@ -202,6 +205,7 @@ class BackendRuntime:
         self.update_queue.end()
         self.manager.committed.notify_all()
         self.quota.changed.notify_all()
+        self.quota.leave()
 
     def _confirm(self, record: TaskRecord) -> None:
         """Record that the owner has received the final record of a task."""
@@ -218,9 +222,8 @@ class BackendRuntime:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(refreshed_at + self._settings.budget_seconds):
                     await self.manager.committed.wait()
-            self.admission.wake()
+            self.quota.notify()
             if loop.time() < refreshed_at + self._settings.budget_seconds:
-                self.quota.changed.notify_all()
                 continue
             refreshed_at = loop.time()
             try:
@@ -230,7 +233,6 @@ class BackendRuntime:
                 self.context.problems.report("budget", problem)
             else:
                 self.context.problems.clear("budget")
-                self.admission.wake()
 
     async def _check_state(self) -> None:
         """Check the state every few seconds, so that a removed file is noticed without a commit. StateLost."""
