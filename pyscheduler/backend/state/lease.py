@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from pyscheduler.api import ApiError
+from pyscheduler.backend.errors import is_in_terminating_namespace
 from pyscheduler.backend.state import StateInUse, StateLost, StateProblem
 from pyscheduler.backend.state.objects import CONFLICT, NOT_FOUND, ObjectsApi, get_or_none, is_ambiguous
 from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
@@ -146,6 +147,10 @@ class StateLease:
         try:
             await self._write(claim)
         except ApiError as problem:
+            if is_in_terminating_namespace(problem):
+                # No other process can create the Lease there, and pods are still to be released.
+                self._candidate.accepted(claim, sent)
+                return True
             was_deleted = existed and problem.status == NOT_FOUND
             if problem.status == CONFLICT or was_deleted or is_ambiguous(problem):
                 return False

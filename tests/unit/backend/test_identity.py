@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
-from pyscheduler.api import ApiError
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.backend import BackendStopped, KubernetesTaskBackend, TaskPhase
 from pyscheduler.backend.identity import lease_name
 from pyscheduler.backend.state import StateIdentity, StateInUse, StateProblem
 from pyscheduler.backend.state.memory import MemoryState
+from pyscheduler.backend.task import Json
+from pyscheduler.kube.errors import RequestError, StatusCause, StatusDetails
 from pyscheduler.kube.paths import LEASES
-from tests.properties.task_cluster import Cluster
+from tests.properties.task_cluster import Cluster, Fate
 from tests.properties.task_simulation import SETTINGS
 from tests.unit.backend.test_backend import BackendFixture, ObjectsConnection, on_virtual_time, task
 
@@ -186,6 +189,33 @@ async def test_lease_that_was_deleted_is_created_again() -> None:
         async with asyncio.timeout(300.0):
             await backend.wait_until_settled()
         assert (LEASES, lease_name("tasks")) in fixture.cluster.objects.objects
+
+
+@on_virtual_time
+async def test_pods_are_released_in_a_terminating_namespace_without_its_lease() -> None:
+    """A namespace loses its Lease before its pods if they end late; a Lease cannot be created there any more."""
+    fixture = BackendFixture(a=Fate.FAIL)
+    settings = msgspec.structs.replace(SETTINGS, keep_failed_seconds=100.0)
+
+    class Connection(ObjectsConnection):
+        is_terminating = False
+
+        async def create_object(self, kind: ResourceKind, body: Json) -> Json:
+            if self.is_terminating:
+                causes = (StatusCause(reason="NamespaceTerminating"),)
+                raise RequestError(403, "Forbidden", "is being terminated", details=StatusDetails(causes=causes))
+            return await super().create_object(kind, body)
+
+    connection = fixture.connection = Connection(fixture.cluster, fixture.connection._crash_switch)
+    async with fixture.backend(settings=settings) as backend:
+        await backend.submit(task("a"))
+        while not backend.task("a").final:  # noqa: ASYNC110  # virtual
+            await asyncio.sleep(0.1)
+        connection.is_terminating = True
+        del fixture.cluster.objects.objects[LEASES, lease_name("tasks")]
+        async with asyncio.timeout(300.0):
+            await backend.wait_until_settled()
+        assert (fixture.cluster.pods, backend.problem) == ({}, "")
 
 
 @on_virtual_time
