@@ -24,7 +24,8 @@ from pyscheduler.backend.errors import (
 )
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
 from pyscheduler.backend.logs import FileLogs, LogStore, LogsUnavailable, S3Logs, StreamLogs, TaskLog
-from pyscheduler.backend.offers import Budget, FixedBudget, NamespaceQuota, Offer
+from pyscheduler.backend.namespaces import BackendPlace, NamespacedTaskBackends
+from pyscheduler.backend.offers import Budget, FixedBudget, NamespaceQuota, Offer, SharedBudget
 from pyscheduler.backend.outcomes import OUTCOME_INFO, FailureKind, Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.polling import PodsPollingSnapshotSource
@@ -48,6 +49,7 @@ from pyscheduler.kube.connection import ConnectionProblem
 __all__ = [
     "OUTCOME_INFO",
     "ApiError",
+    "BackendPlace",
     "BackendProblem",
     "BackendSettings",
     "BackendStopped",
@@ -63,6 +65,7 @@ __all__ = [
     "LogStore",
     "LogsUnavailable",
     "NamespaceQuota",
+    "NamespacedTaskBackends",
     "NoOrphan",
     "Offer",
     "Outcome",
@@ -75,6 +78,7 @@ __all__ = [
     "Resources",
     "RetryPolicy",
     "S3Logs",
+    "SharedBudget",
     "StreamLogs",
     "Subscription",
     "TaskExists",

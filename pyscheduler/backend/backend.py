@@ -79,12 +79,15 @@ class KubernetesTaskBackend:
         self._on_update, self._wall = on_update, clock
         self._clock = clock
         self._rng = rng if rng is not None else random.Random()
+        self._problems: Problems | None = None
+        """Problems of the start, until the backend runs."""
         self._running: BackendRuntime | None = None
 
     async def __aenter__(self) -> Self:
         """Open the state and resume where the last process stopped. StateInUse, StateProblem, ApiError."""
         self._clock = SteadyClock(self._wall)
-        context = BackendContext(self._clock, self._rng, Problems(), self.metrics)
+        self._problems = Problems()
+        context = BackendContext(self._clock, self._rng, self._problems, self.metrics)
         opened = await open_state(self._state, self._budget, self._client, self._settings, context)
         process = BackendRuntime(self._client, opened, self._settings, context, self._log_stores)
         process.start(opened.saved, self._on_update)
@@ -219,12 +222,17 @@ class KubernetesTaskBackend:
     async def adopt(self, pod: str) -> TaskRecord:
         """Make the task of an orphan again: its end is awaited and reported, and further attempts repeat the pod.
 
-        NoOrphan, TaskExists, TaskProblem, ApiError, BackendStopped.
+        Adopting the pod of a task again changes nothing, so it can be repeated after a crash. NoOrphan, TaskExists,
+        TaskProblem, ApiError, BackendStopped.
         """
         process = self._process()
         while not process.manager.synced:
             await process.manager.committed.wait()
             process.check()
+        task = process.manager.task_of(pod)
+        if task:
+            await process.flush()
+            return self.task(task)
         record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
         if not process.table.change(None, record):
             raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")
@@ -235,6 +243,8 @@ class KubernetesTaskBackend:
     @property
     def problem(self) -> str:
         """One line with all that fails now, or why the backend has stopped; "" if it is healthy."""
+        if self._running is None and self._problems is not None:
+            return str(self._problems)
         return self._process(allow_stopped=True).problem
 
     async def logs(

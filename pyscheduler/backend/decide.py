@@ -21,6 +21,13 @@ from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.task import TaskPhase, TaskRecord, UpdatePolicy
 
 
+class Get(NamedTuple):
+    """Read the pod of an attempt to find out if it exists; `uid` is "" if it is not known."""
+
+    attempt: int
+    uid: str
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Observed state of a task's pods."""
 
@@ -39,6 +46,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     absence_confirmed: bool = False
     """True if a read has shown that the attempt's pod does not exist. Lists and watches also omit a pod that has only
     lost the backend's label."""
+    gone: frozenset[str] = frozenset()
+    """Uids of pods that are deleted or released."""
+    missing: tuple[Get, ...] = ()
+    """Reads of pods that were to be released and are neither gone nor observed: they may have lost their label."""
     rejection: CreateRejection | None = None
     times: Mapping[str, PodTimes] = {}
     """Times of the pods' states, by uid."""
@@ -65,10 +76,6 @@ class ReleasePod(NamedTuple):
     pod: PodState
 
 
-class Get(NamedTuple):
-    """Read the attempt's pod to find out if it exists."""
-
-
 Call = CreatePod | DeletePod | ReleasePod | Get
 
 
@@ -82,11 +89,11 @@ class NextCall(NamedTuple):
 def observe(record: TaskRecord, observation: Observation, now: float, settings: BackendSettings) -> TaskRecord:
     """Return the record that follows from the observation; the given object if nothing has changed."""
     if record.final:
-        pods_left = observation.busy or not observation.synced or observation.pod is not None or observation.others
-        if record.cleaned or pods_left or _may_be_unlabelled(record, observation):
+        pods_left = observation.pod is not None or observation.others or observation.missing
+        if record.cleaned or pods_left or observation.busy or not observation.synced:
             return record
-        return msgspec.structs.replace(record, cleaned=True)
-    record = _with_requested_end(record, now)
+        return msgspec.structs.replace(record, cleaned=True, unreleased={})
+    record = _with_requested_end(_without_gone(record, observation), now)
     if observation.pod is not None:
         return _with_pod(record, observation.pod, observation.times_of(observation.pod, now), now, settings)
     deleted = observation.deleted
@@ -111,18 +118,18 @@ def act(record: TaskRecord, observation: Observation, now: float, settings: Back
     due = next((step for step in steps if step.call is not None), None)
     if due is not None:
         return due
+    if observation.missing and observation.synced:
+        return NextCall(observation.missing[0], math.inf)
     wake = min((step.wake for step in steps), default=math.inf)
     pod = observation.pod
     if record.final and pod is not None:
         step = _next_for_leftover_pod(pod, observation.times_of(pod, now), now, settings)
     elif pod is not None:
         step = _next_for_current_pod(record, pod, observation.times_of(pod, now), now, settings)
-    elif _may_be_unlabelled(record, observation):
-        step = NextCall(Get(), math.inf)
     elif record.final:
         step = NextCall(None, math.inf)
-    elif observation.create_unconfirmed and record.ending is not None:
-        step = NextCall(Get(), math.inf)
+    elif _may_be_unlabelled(record, observation) or (observation.create_unconfirmed and record.ending is not None):
+        step = NextCall(Get(record.attempt, record.pod_uid), math.inf)
     elif _may_create(record, observation):
         step = NextCall(CreatePod(), math.inf) if _is_due(record, now) else NextCall(None, record.attempt_at)
     else:
@@ -137,12 +144,14 @@ def _is_due(record: TaskRecord, now: float) -> bool:
 
 def _may_be_unlabelled(record: TaskRecord, observation: Observation) -> bool:
     """Return True if the attempt's pod has disappeared without being deleted, and may exist without its label."""
-    deleted = observation.deleted
-    if record.final:  # its pod is released: it has no finalizer once it is deleted
-        existed = not record.cleaned and deleted is not None and deleted.has_finalizer
-    else:
-        existed = bool(record.pod_uid) or deleted is not None
+    existed = bool(record.pod_uid) or observation.deleted is not None
     return existed and observation.synced and not observation.absence_confirmed
+
+
+def _without_gone(record: TaskRecord, observation: Observation) -> TaskRecord:
+    """Remove the ended pods that are gone."""
+    left = {uid: attempt for uid, attempt in record.unreleased.items() if uid not in observation.gone}
+    return record if len(left) == len(record.unreleased) else msgspec.structs.replace(record, unreleased=left)
 
 
 def _may_create(record: TaskRecord, observation: Observation) -> bool:
@@ -169,7 +178,7 @@ def _with_pod(record: TaskRecord, pod: PodState, times: PodTimes, now: float, se
     no_scheduler = _is_untried(pod) and now >= times.observed + settings.scheduler_seconds
     record = _with_pod_status(record, pod, Outcome.NO_SCHEDULER if no_scheduler else None)
     if pod.stopped:
-        return _ended(record, outcome_of(pod, record.ending), pod, now)
+        return _ended(record, outcome_of(pod, record.ending), pod, now, exists=True)
     if record.ending is not None:
         return record
     if pod.deleting:
@@ -279,8 +288,16 @@ def _rejection_limit(record: TaskRecord, rejection: CreateRejection) -> float:
     return rejection.since + limit
 
 
-def _ended(record: TaskRecord, outcome: Outcome, pod: PodState | None, now: float, message: str = "") -> TaskRecord:
-    """End the attempt: make the task final or begin its next attempt."""
+def _ended(
+    record: TaskRecord,
+    outcome: Outcome,
+    pod: PodState | None,
+    now: float,
+    message: str = "",
+    *,
+    exists: bool = False,
+) -> TaskRecord:
+    """End the attempt: make the task final or begin its next attempt. `exists`: the pod is still to be released."""
     kind = OUTCOME_INFO[outcome].kind
     failures = {**record.failures, kind.value: record.failures.get(kind.value, 0) + 1}
     recorded = record.message if record.ending is outcome and record.reason == outcome.value else ""
@@ -292,6 +309,8 @@ def _ended(record: TaskRecord, outcome: Outcome, pod: PodState | None, now: floa
     }
     if pod is not None:
         fields |= {"node": pod.node, "pod_uid": pod.uid}
+    if pod is not None and exists:
+        fields["unreleased"] = {**record.unreleased, pod.uid: record.attempt}
     retry = failures[kind.value] <= record.spec.retry.allowed(kind) and now < _deadline(record)
     if retry and not record.killing:
         return _next_attempt(record, failures, fields, now)

@@ -49,6 +49,12 @@ def is_retriable(problem: ApiError) -> bool:
     return problem.status in (0, 401, 403, 408, 409, 429) or problem.status >= 500
 
 
+def is_in_terminating_namespace(problem: ApiError) -> bool:
+    """Return True if a create was rejected because its namespace is being deleted."""
+    details = problem.details if isinstance(problem, RequestError) else None
+    return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes or ())
+
+
 def retry_after(problem: ApiError) -> float:
     """Return the seconds after which the server wants the call retried, 0 if it named none."""
     return (problem.retry_after or 0.0) if isinstance(problem, RequestError) else 0.0

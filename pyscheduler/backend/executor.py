@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+import msgspec
+
 from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import PodsApi
@@ -98,7 +100,7 @@ class ApiCallExecutor:
         if isinstance(call, CreatePod):
             return await self._create(task_call.record)
         if isinstance(call, Get):
-            return await self._get(task_call.record)
+            return await self._get(task_call.record, call)
         if isinstance(call, DeletePod):
             await self._ignore_gone(self._client.delete_pod(call.pod.name, call.pod.uid, call.grace))
         else:
@@ -106,7 +108,7 @@ class ApiCallExecutor:
             await self._release(call.pod)
         return None
 
-    async def _create(self, record: TaskRecord) -> PodState:
+    async def _create(self, record: TaskRecord) -> PodState | None:
         await self._groups.ensure(record.spec)
         body = self._body(record)
         try:
@@ -115,6 +117,8 @@ class ApiCallExecutor:
             if problem.reason != "AlreadyExists":
                 raise
             pod = await self._get_own_pod(record, str(body["metadata"]["name"]))
+            if not pod.labelled:  # since an earlier process has created it
+                return await self._restore(pod, body["metadata"]["labels"])
         self._store.merge(PodsSnapshot(pods={pod.name: pod}))
         newest = self._store.pods.get(pod.name)
         if newest is None:
@@ -122,7 +126,8 @@ class ApiCallExecutor:
             raise ApiError(0, "Unseen", f"pod {pod.name} was created but is not in the pod store")
         return newest
 
-    async def _get(self, record: TaskRecord) -> PodState | None:
+    async def _get(self, record: TaskRecord, call: Get) -> PodState | None:
+        record = msgspec.structs.replace(record, attempt=call.attempt)
         meta = self._body(record)["metadata"]
         try:
             pod = await self._get_own_pod(record, str(meta["name"]))
@@ -130,10 +135,14 @@ class ApiCallExecutor:
             if problem.reason in ("NotFound", "AlreadyExists"):
                 return None
             raise
-        if record.pod_uid not in ("", pod.uid):
+        if call.uid not in ("", pod.uid):
             return None  # a copy, as a restored backup creates it
+        return await self._restore(pod, meta["labels"])
+
+    async def _restore(self, pod: PodState, labels: Json) -> PodState | None:
+        """Store a pod that exists although it is not listed, and label it again if that is the reason."""
         if not pod.labelled:
-            await self._restore_labels(pod, meta["labels"])
+            await self._restore_labels(pod, labels)
         self._store.restore(pod)
         return self._store.pods.get(pod.name)
 

@@ -63,6 +63,8 @@ class _TaskRuntime(msgspec.Struct):
     """Deleted pods, by uid, until the next decision has recorded their end."""
     accepted_at: dict[tuple[str, str], float] = {}
     """Time when the server accepted a deletion, by pod uid and kind of call."""
+    gone: frozenset[str] = frozenset()
+    """Uids of pods that are deleted or released."""
 
 
 class TaskPodsLifecycleManager:
@@ -106,6 +108,11 @@ class TaskPodsLifecycleManager:
     def orphans(self) -> dict[str, PodState]:
         """Pods with the backend's label that belong to no task, by name. They are never changed."""
         return {pod.name: pod for pods in self._pods.values() for pod in pods.values() if self._is_orphan(pod)}
+
+    def task_of(self, name: str) -> str:
+        """Return the id of the task that a pod belongs to, "" if it belongs to none."""
+        own = (pod for pods in self._pods.values() for pod in pods.values() if pod.name == name)
+        return next((pod.task for pod in own if not self._is_orphan(pod)), "")
 
     def stop(self) -> None:
         """Let `run` return after the current reconciliation."""
@@ -154,11 +161,21 @@ class TaskPodsLifecycleManager:
     def _handle_success(self, runtime: _TaskRuntime, task_call: TaskCall, result: PodState | None, now: float) -> None:
         runtime.rejection, runtime.backoff, runtime.retry_at = None, None, 0.0
         if isinstance(task_call.call, CreatePod | Get):
-            runtime.create_unconfirmed = False
-            runtime.absence_confirmed = result is None
+            self._handle_read(runtime, task_call, result)
             self._end_quota_wait(task_call.record.id)
         if isinstance(task_call.call, DeletePod | ReleasePod):
             runtime.accepted_at = {**runtime.accepted_at, _kind(task_call.call): now}
+        if isinstance(task_call.call, ReleasePod):
+            runtime.gone |= {task_call.call.pod.uid}
+
+    @staticmethod
+    def _handle_read(runtime: _TaskRuntime, task_call: TaskCall, result: PodState | None) -> None:
+        call, record = task_call.call, task_call.record
+        if isinstance(call, Get) and result is None:
+            runtime.gone |= {call.uid}
+        if isinstance(call, CreatePod) or (isinstance(call, Get) and call.attempt == record.attempt):
+            runtime.create_unconfirmed = False
+            runtime.absence_confirmed = result is None
 
     def _apply_snapshot(self, snapshot: PodsSnapshot) -> None:
         if snapshot.complete:
@@ -197,6 +214,8 @@ class TaskPodsLifecycleManager:
         if pod.task in self._table.records:
             runtime = self._runtimes[pod.task]
             runtime.deleted = {**runtime.deleted, pod.uid: pod}
+            if not pod.has_finalizer:  # otherwise it has only lost its label
+                runtime.gone |= {pod.uid}
             runtime.accepted_at = {key: at for key, at in runtime.accepted_at.items() if key[0] != pod.uid}
             self._dirty[pod.task] = None
 
@@ -361,9 +380,15 @@ class TaskPodsLifecycleManager:
             busy=runtime.busy,
             create_unconfirmed=runtime.create_unconfirmed,
             absence_confirmed=runtime.absence_confirmed,
+            gone=runtime.gone,
+            missing=self._missing(record, runtime) if record.unreleased and not record.cleaned else (),
             rejection=runtime.rejection,
             times=self._times,
         )
+
+    def _missing(self, record: TaskRecord, runtime: _TaskRuntime) -> tuple[Get, ...]:
+        known = runtime.gone.union(pod.uid for pod in self._pods.get(record.id, {}).values())
+        return tuple(Get(attempt, uid) for uid, attempt in record.unreleased.items() if uid not in known)
 
     # -- timers ----------------------------------------------------------------------------------------------------
 

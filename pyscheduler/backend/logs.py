@@ -6,11 +6,13 @@ import asyncio
 import hashlib
 import math
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Final, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 from pyscheduler.api import ApiError
@@ -19,6 +21,8 @@ from pyscheduler.backend.task import TaskRecord
 from pyscheduler.kube.paths import PODS, object_path
 from pyscheduler.kube.reflector import ListerWatcher
 
+T = TypeVar("T")
+_WRITES_AT_ONCE: Final = 4
 _NOT_SERVED = (404, 405, 501)
 _LONGEST_PART = 200
 """Most characters of a task's id in the name of its log; file names may have 255."""
@@ -110,21 +114,36 @@ def _path_part(task: str) -> str:
     return f"{part[:_LONGEST_PART]}-{hashlib.sha256(task.encode()).hexdigest()[:10]}"
 
 
+class _StoreThreads:
+    """Threads of a log store. Those of the event loop resolve names, which a hung disk or pipe must not delay."""
+
+    def __init__(self, count: int) -> None:
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="task backend: logs")
+
+    async def call(self, function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        """Call a function that may block, and return its result."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments, **options))
+
+
 class FileLogs:
     """Logs as files `FOLDER/TASK/ATTEMPT/CONTAINER.log`. A file appears once it is complete."""
 
     def __init__(self, folder: Path | str) -> None:
         self._folder = Path(folder)
+        self._threads = _StoreThreads(_WRITES_AT_ONCE)
 
     async def store(self, log: TaskLog) -> None:
         path = self._folder / f"{log.name}.log"
         part = path.with_name(f"{path.name}.part")
-        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        await self._threads.call(path.parent.mkdir, parents=True, exist_ok=True)
+        file: BinaryIO = await self._threads.call(part.open, "wb")
+        try:
             async with aclosing(log.chunks()) as chunks:
                 async for chunk in chunks:
-                    await asyncio.to_thread(file.write, chunk)
-        part.replace(path)
+                    await self._threads.call(file.write, chunk)
+        finally:
+            await self._threads.call(file.close)
+        await self._threads.call(part.replace, path)
 
 
 class StreamLogs:
@@ -132,12 +151,16 @@ class StreamLogs:
 
     def __init__(self, stream: BinaryIO | None = None) -> None:
         self._stream = stream if stream is not None else sys.stdout.buffer
+        self._threads = _StoreThreads(1)  # one, so that lines of different logs do not mix
 
     async def store(self, log: TaskLog) -> None:
         prefix = f"{log.name}: ".encode()
         async with aclosing(log.chunks()) as chunks:
-            async for line in _lines(chunks):
-                self._stream.write(prefix + line + b"\n")
+            async for lines in _lines(chunks):
+                await self._threads.call(self._write, b"".join(prefix + line + b"\n" for line in lines))
+
+    def _write(self, lines: bytes) -> None:
+        self._stream.write(lines)
         self._stream.flush()
 
 
@@ -150,19 +173,21 @@ class S3Logs:
     def __init__(self, bucket: str, prefix: str = "", **options: Any) -> None:
         self._bucket, self._prefix = bucket, prefix
         self._client = import_module("boto3").client("s3", **options)
+        self._threads = _StoreThreads(_WRITES_AT_ONCE)
 
     async def store(self, log: TaskLog) -> None:
         async with aclosing(log.chunks()) as chunks:
             body = b"".join([chunk async for chunk in chunks])
         key = f"{self._prefix}/{log.name}.log".lstrip("/")
-        await asyncio.to_thread(self._client.put_object, Bucket=self._bucket, Key=key, Body=body)
+        await self._threads.call(self._client.put_object, Bucket=self._bucket, Key=key, Body=body)
 
 
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[list[bytes], None]:
+    """Yield the lines that are complete after each chunk, and last a line that does not end."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
+        if lines:
+            yield lines
     if rest:
-        yield rest
+        yield [rest]

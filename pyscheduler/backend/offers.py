@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.client import PodsApi
-from pyscheduler.backend.resources import Resources
+from pyscheduler.backend.resources import NOTHING, Resources
 from pyscheduler.backend.task_table import TaskTable
 
 _FORBIDDEN: Final = 403
@@ -48,6 +48,19 @@ class FixedBudget:
     async def limit(self, ours: Resources) -> Resources:  # noqa: ARG002  # not shared with others
         """Return the constant limit."""
         return self._limit
+
+
+class SharedBudget:
+    """One limit for several backends of one event loop: what one has allocated is not free for the others."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.members: list[QuotaAccountant] = []
+        """Accountants of the running backends."""
+
+    async def limit(self, ours: Resources) -> Resources | None:
+        """Return the limit of all backends together. ApiError."""
+        return await self._budget.limit(ours)
 
 
 class NamespaceQuota:
@@ -102,12 +115,31 @@ class QuotaAccountant:
     def __init__(self, budget: Budget | None, table: TaskTable) -> None:
         self.changed = BroadcastEvent()
         """Notified when the offer may have grown."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called before `changed` is notified."""
         self._budget, self._table = budget, table
         self._limit: Resources | None = None
+        self._members = budget.members if isinstance(budget, SharedBudget) else []
+        self._members.append(self)
 
     def offer(self) -> Offer:
         """Return the resources that may be used now."""
-        return Offer(None if self._limit is None else self._table.allocated.capped(self._limit))
+        if self._limit is None:
+            return Offer(None)
+        allocated = sum((member._table.allocated for member in self._members), NOTHING)
+        return Offer(allocated.capped(self._limit))
+
+    def notify(self) -> None:
+        """Notify all backends with this budget that the offer may have grown."""
+        for member in list(self._members):
+            member.on_change()
+            member.changed.notify_all()
+
+    def leave(self) -> None:
+        """Count no longer for the other backends with this budget: this one has stopped."""
+        if self in self._members:
+            self._members.remove(self)
+            self.notify()
 
     def missing_from_limit(self, requests: Resources) -> Resources:
         """Return the part of `requests` that would not fit even if nothing were allocated."""
@@ -117,7 +149,7 @@ class QuotaAccountant:
         """Read the limit from the budget. ApiError."""
         if self._budget is not None:
             self._limit = await self._budget.limit(ours)
-        self.changed.notify_all()
+        self.notify()
 
     async def offers(self) -> AsyncGenerator[Offer, None]:
         """Yield the current offer, and a new one whenever more of a resource is free than before."""

@@ -63,14 +63,16 @@ async def open_state(
     context: BackendContext,
 ) -> OpenedState:
     """Open the state and acquire the Lease. StateInUse, StateProblem; ApiError if the budget is unreadable."""
-    saved, lease = await store.open(), None
+    saved, lease, quota = await store.open(), None, None
     try:
-        identity = await bind_state(store, saved, client, settings.name, context.rng)
-        lease = await acquire_lease(client, identity, context.clock)
+        identity = await bind_state(store, saved, client, settings.name, context)
+        lease = await acquire_lease(client, identity, saved.place, context.clock)
         table = TaskTable(store, saved.records, saved.resource_version)
         quota = QuotaAccountant(budget, table)
         await quota.refresh(_used_by_pods(table))
     except BaseException:
+        if quota is not None:
+            quota.leave()
         if lease is not None:
             await lease.release()
         await store.close()
@@ -92,6 +94,7 @@ class BackendRuntime:
         self.table, self.quota, self._lease = opened.table, opened.quota, opened.lease
         context = context._replace(may_call=lambda: self._lease.is_held)
         self.context = context
+        context.problems.add_check("lease", lambda: "" if self._stopped is not None else self._lease.problem)
         self._state, self._settings, self._rng = opened.store, settings, context.rng
         self.logs = PodLogs(client.lister_watcher, client.namespace)
         resource_version = natural(opened.saved.resource_version or "")
@@ -107,6 +110,7 @@ class BackendRuntime:
             self.table, settings, self._subscription, self.update_queue.put, create_executor, context
         )
         self.admission = AdmissionQueue(self.quota, settings.backfill_seconds, self.insert, context.clock)
+        self.quota.on_change = self.admission.wake
         self._watchdog = LoopWatchdog(context.problems, settings.blocked_seconds)
         labels = selector(settings.name)
         seconds, rng = settings.poll_seconds, context.rng
@@ -201,6 +205,7 @@ class BackendRuntime:
         self.update_queue.end()
         self.manager.committed.notify_all()
         self.quota.changed.notify_all()
+        self.quota.leave()
 
     def _confirm(self, record: TaskRecord) -> None:
         """Record that the owner has received the final record of a task."""
@@ -217,9 +222,8 @@ class BackendRuntime:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(refreshed_at + self._settings.budget_seconds):
                     await self.manager.committed.wait()
-            self.admission.wake()
+            self.quota.notify()
             if loop.time() < refreshed_at + self._settings.budget_seconds:
-                self.quota.changed.notify_all()
                 continue
             refreshed_at = loop.time()
             try:
@@ -229,7 +233,6 @@ class BackendRuntime:
                 self.context.problems.report("budget", problem)
             else:
                 self.context.problems.clear("budget")
-                self.admission.wake()
 
     async def _check_state(self) -> None:
         """Check the state every few seconds, so that a removed file is noticed without a commit. StateLost."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pyscheduler.api import ApiError
-from pyscheduler.backend.errors import is_retriable
+from pyscheduler.backend.errors import is_in_terminating_namespace, is_retriable
 from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.kube.errors import RequestError, StatusDetails
 
@@ -41,8 +41,7 @@ def rejection_of(problem: ApiError, pod: str, since: float) -> CreateRejection |
 
 def _outcome(problem: ApiError, pod: str) -> Outcome:
     details = problem.details if isinstance(problem, RequestError) and problem.details else StatusDetails()
-    is_terminating = any(cause.reason == "NamespaceTerminating" for cause in details.causes or ())
-    if is_terminating or (problem.reason == "NotFound" and details.kind == "namespaces"):
+    if is_in_terminating_namespace(problem) or (problem.reason == "NotFound" and details.kind == "namespaces"):
         return Outcome.NAMESPACE_DELETED
     if problem.status != _FORBIDDEN:
         return Outcome.REFUSED

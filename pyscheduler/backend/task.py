@@ -188,13 +188,15 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of attempts that ended with each `FailureKind`."""
     next_spec: TaskSpec | None = None
     """Updated spec that needs a new pod; the next attempt uses it."""
+    unreleased: dict[str, int] = {}
+    """Ended pods that may still exist: attempt by uid. One that has lost its label is not listed any more."""
     acknowledged: bool = msgspec.field(default=False, name="told")
     """True once the owner has received the final record."""
     cleaned: bool = False
     """True once the task is final and all its pods are deleted."""
     version: int = 1
-    """Incremented with each change except of `acknowledged` and `cleaned`. (id, submission, version) identifies an
-    update: a task that is submitted again after it was forgotten has another submission."""
+    """Incremented with each change except of `acknowledged`, `cleaned` and `unreleased`. (id, submission, version)
+    identifies an update: a task that is submitted again after it was forgotten has another submission."""
 
     @property
     def id(self) -> str:
@@ -203,7 +205,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def final(self) -> bool:
-        """True if only `acknowledged` and `cleaned` can change."""
+        """True if only `acknowledged`, `cleaned` and `unreleased` can change."""
         return self.phase.final
 
     @property

@@ -2,8 +2,8 @@
 
 Owner and cluster change a task concurrently: it is updated or killed while its pod starts or ends. So each change
 names the record that it is based on; a stale change is rejected and decided again on the newest record. Each change
-also adjusts the allocated resources by its difference. A final record never changes again except for `acknowledged`
-and `cleaned`, so the resources of a task are released exactly once.
+also adjusts the allocated resources by its difference. A final record never changes again except for `acknowledged`,
+`cleaned` and `unreleased`, so the resources of a task are released exactly once.
 
 Decisions use the newest form of a record; API calls and updates to the owner use the durable one. `commit` makes the
 newest records durable, many at a time.
@@ -52,7 +52,7 @@ class TaskTable:
     def change(self, old: TaskRecord | None, new: TaskRecord) -> bool:
         """Replace `old` (None: no record) by `new`; return False and change nothing if `old` is not the newest record.
 
-        TaskFinal, a bug, if `old` is final and `new` differs in more than `acknowledged` and `cleaned`.
+        TaskFinal, a bug, if `old` is final and `new` differs in more than `_keeps_end` allows.
         """
         if self.records.get(new.id) is not old:
             return False
@@ -195,6 +195,8 @@ def _has_equal_counts(old: TaskRecord, new: TaskRecord) -> bool:
 
 
 def _keeps_end(old: TaskRecord, new: TaskRecord) -> bool:
-    """Return True if only `acknowledged` and `cleaned` differ, and only from False to True."""
-    reverted = msgspec.structs.replace(new, acknowledged=old.acknowledged, cleaned=old.cleaned)
+    """Return True if only `acknowledged`, `cleaned` and `unreleased` differ, the first two only from False to True."""
+    reverted = msgspec.structs.replace(
+        new, acknowledged=old.acknowledged, cleaned=old.cleaned, unreleased=old.unreleased
+    )
     return reverted == old and new.acknowledged >= old.acknowledged and new.cleaned >= old.cleaned

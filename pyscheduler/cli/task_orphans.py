@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -13,10 +14,11 @@ import click
 from pyscheduler.api import ApiError
 from pyscheduler.backend.adoption import is_orphan
 from pyscheduler.backend.client import KubernetesClient
-from pyscheduler.backend.identity import lease_name
+from pyscheduler.backend.identity import lease_holder, lease_name
 from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.state.identity import StateIdentity
 from pyscheduler.backend.state.request_queue import Adopt, RequestQueue
+from pyscheduler.backend.state.sqlite_lock import place_of
 from pyscheduler.backend.template import selector
 from pyscheduler.cli import options
 from pyscheduler.cli.problems import CommandProblem
@@ -89,23 +91,36 @@ class _Backend:
         if different:
             raise CommandProblem(f"{self.state} is the state of another backend: this is {different}")
 
+    async def unused_seconds(self, client: KubernetesClient) -> float:
+        """Return the seconds since a process has renewed or released the backend's Lease; infinite if there is none."""
+        renewed = (await self._lease(client)).get("renewTime") or ""
+        return time.time() - _timestamp(renewed) if renewed else math.inf
+
     async def _check_lease(self, client: KubernetesClient) -> None:
         """Raise CommandProblem if the Lease shows that a process runs the backend with another state file."""
-        try:
-            lease = (await client.get_object(LEASES, lease_name(self.name))).get("spec") or {}
-        except ApiError as problem:
-            if problem.status != _MISSING:
-                raise
-            return
+        lease = await self._lease(client)
         held_by, renewed = lease.get("holderIdentity") or "", lease.get("renewTime") or ""
-        if not held_by or held_by == (self.identity.state if self.identity else "") or not renewed:
+        own = lease_holder(self.identity, place_of(self.state)) if self.identity else ""
+        if held_by in ("", own) or not renewed:
             return
-        age = time.time() - datetime.fromisoformat(renewed).astimezone(UTC).timestamp()
-        if age < (lease.get("leaseDurationSeconds") or 0):
+        if time.time() - _timestamp(renewed) < (lease.get("leaseDurationSeconds") or 0):
             raise CommandProblem(
                 f"backend {self.name!r} runs in namespace {self.namespace} with another state than {self.state}, "
                 "and its pods are no orphans: pass its --state"
             )
+
+    async def _lease(self, client: KubernetesClient) -> dict[str, Any]:
+        """Return the spec of the backend's Lease, empty if it does not exist."""
+        try:
+            return (await client.get_object(LEASES, lease_name(self.name))).get("spec") or {}
+        except ApiError as problem:
+            if problem.status != _MISSING:
+                raise
+            return {}
+
+
+def _timestamp(text: str) -> float:
+    return datetime.fromisoformat(text).astimezone(UTC).timestamp()
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -163,7 +178,7 @@ def adopt(state: Path, kubeconfig: Path | None, context: str, namespace: str, na
         async with backend.client() as client:
             chosen = _choose(await backend.orphans(client), pods)
         with RequestQueue(state, create=True) as queue:
-            queue.put(Adopt(pod.task, pod.name) for pod in chosen)
+            queue.put(Adopt(pod.task, pod.name, pod.submission) for pod in chosen)
             idle = "" if queue.holder() else f"; not running, start it with `pyscheduler tasks run --state {state}`"
         print(f"{len(chosen)} to be adopted{idle}")
         return 0
@@ -175,6 +190,12 @@ def adopt(state: Path, kubeconfig: Path | None, context: str, namespace: str, na
 @_common
 @click.option("--all", "everything", is_flag=True, help="Release all orphans.")
 @click.option("--delete", is_flag=True, help="Delete the pods too.")
+@click.option(
+    "--unused-for",
+    type=options.FiniteRange(),
+    metavar="S",
+    help="Do nothing unless no process has run the backend for S seconds.",
+)
 @click.argument("pods", nargs=-1)
 def release(
     state: Path,
@@ -184,15 +205,23 @@ def release(
     name: str,
     everything: bool,
     delete: bool,
+    unused_for: float | None,
     pods: tuple[str, ...],
 ) -> None:
-    """Remove the finalizer of orphans, so that they can be deleted, also with their namespace."""
+    """Remove the finalizer of orphans, so that they can be deleted, also with their namespace.
+
+    With --unused-for a CronJob may run it: it limits how long pods outlive a backend that is gone.
+    """
     if not pods and not everything:
         raise click.UsageError("name the pods: POD..., or --all")
     backend = _Backend(state, kubeconfig, context, namespace, name)
 
     async def work() -> int:
         async with backend.client() as client:
+            unused = await backend.unused_seconds(client) if unused_for is not None else math.inf
+            if unused < (unused_for or 0.0):
+                print(f"0 released: backend {backend.name!r} was in use {unused:.0f} s ago")
+                return 0
             found = await backend.orphans(client)
             chosen = list(found.values()) if everything else _choose(found, pods)
             for pod in chosen:

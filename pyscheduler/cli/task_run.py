@@ -85,7 +85,7 @@ async def work(flags: RunOptions) -> int:
             keep_failed_seconds=flags.keep_failed_seconds,
             ttl_seconds_after_finished=flags.ttl_seconds,
         )
-        reporter = _Reporter(flags.output)
+        reporter = UpdateReporter(flags.output)
         backend = KubernetesTaskBackend(
             client, SqliteState(flags.state), budget, settings=settings, on_update=reporter.update
         )
@@ -96,7 +96,7 @@ async def work(flags: RunOptions) -> int:
             stack.enter_context(_metrics_server(flags.metrics_port, backend))
         queue = stack.enter_context(RequestQueue(flags.state))
         queue.set_meta("source", source_of(flags))
-        worker = _Worker(queue, backend, reporter)
+        worker = RequestWorker(queue, backend, reporter)
         return await _until_signalled(worker.run(flags.once))
 
 
@@ -144,7 +144,7 @@ async def _until_signalled(work: Awaitable[int]) -> int:
         return 0
 
 
-class _Reporter:
+class UpdateReporter:
     """Prints changes of tasks and the progress, as text or JSON."""
 
     def __init__(self, output: str) -> None:
@@ -179,10 +179,10 @@ class _Reporter:
             self._status.stop()
 
 
-class _Worker:
+class RequestWorker:
     """Executes the queued requests."""
 
-    def __init__(self, queue: RequestQueue, backend: KubernetesTaskBackend, reporter: _Reporter) -> None:
+    def __init__(self, queue: RequestQueue, backend: KubernetesTaskBackend, reporter: UpdateReporter) -> None:
         self._queue, self._backend, self._reporter = queue, backend, reporter
         self._queue_lock = asyncio.Lock()
         self._submits: dict[str, QueuedRequest] = {}
@@ -278,10 +278,18 @@ class _Worker:
 
     async def _execute_other(self, queued: QueuedRequest) -> None:
         if isinstance(queued.request, Adopt):
-            await self._execute(queued, self._backend.adopt(queued.request.pod))
+            await self._execute_adopt(queued, queued.request)
             return
         method = self._backend.kill if isinstance(queued.request, Kill) else self._backend.forget
         await self._execute(queued, method(_id(queued)))
+
+    async def _execute_adopt(self, queued: QueuedRequest, request: Adopt) -> None:
+        """Adopt a pod, unless it was adopted before: by a repeated request, or by a process that was then killed."""
+        record = self._backend.tasks().get(request.id)
+        if record is not None and record.submission == request.submission != "":
+            await self._done([queued])
+        else:
+            await self._execute(queued, self._backend.adopt(request.pod))
 
     async def _execute(self, queued: QueuedRequest, call: Coroutine[Any, Any, object]) -> None:
         """Await the call of a request and remove the request, or reject it with the error."""

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from pyscheduler.api import ApiError
 from pyscheduler.backend import TaskTable, UnknownTask, lifecycle, process, task_table
-from pyscheduler.backend.decide import Observation, observe
+from pyscheduler.backend.decide import Get, Observation, observe
 from pyscheduler.backend.delivery import UpdateDelivery
 from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
@@ -112,7 +112,9 @@ def _take_terminating_for_stopped(manager: TaskPodsLifecycleManager, record: Tas
 
 
 def _observe_before_list(record: TaskRecord, observation: Observation, *rest: Any) -> Any:
-    return _observe(record, msgspec.structs.replace(observation, synced=True), *rest)
+    if not observation.synced:
+        observation = msgspec.structs.replace(observation, synced=True, missing=())
+    return _observe(record, observation, *rest)
 
 
 def _ignore_next_resources(old: TaskRecord, new: TaskRecord) -> bool:
@@ -137,7 +139,7 @@ async def _drop_failed_commit(guard: TaskTable, place: str | None = None) -> Any
         raise
 
 
-async def _read_no_pod(executor: ApiCallExecutor, record: TaskRecord) -> None:
+async def _read_no_pod(executor: ApiCallExecutor, record: TaskRecord, call: Get) -> None:
     """A read confirms every deletion, so that lists and watches that omit pods do no harm by themselves."""
 
 

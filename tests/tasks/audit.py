@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.tasks.kinds import DELETED, KINDS, MILLIS, kind_of
+from tests.tasks.kinds import DELETED, KINDS, MILLIS, RELABELLED, RETRIED, kind_of
 from tests.tasks.witness import SeenPod, Witness
 
 FINAL = ("Succeeded", "Failed", "Killed")
@@ -84,11 +84,12 @@ class Evidence:
 
     def _updates(self) -> Iterable[str]:
         """Check that the owner received one final state of each task, and no other state after it."""
-        ends: dict[str, set[tuple[int, str]]] = defaultdict(set)
-        for id, version, phase in self.reported.updates:
+        ends = reported_ends(self.reported)
+        has_ended = set()
+        for id, _, phase in self.reported.updates:
             if phase in FINAL:
-                ends[id].add((version, phase))
-            elif ends[id]:
+                has_ended.add(id)
+            elif id in has_ended:
                 yield f"task {id}: its owner received {phase} after its end"
         for id in self.ids:
             if len(ends[id]) != 1:
@@ -126,6 +127,24 @@ class Evidence:
             yield f"{self.witness.alive} pods have not ended"
 
 
+def reported_ends(reported: ReportedUpdates) -> dict[str, set[tuple[int, str]]]:
+    """Return version and phase of the final updates by task; more than one is a second end, not a repeated update."""
+    ends: dict[str, set[tuple[int, str]]] = defaultdict(set)
+    for id, version, phase in reported.updates:
+        if phase in FINAL:
+            ends[id].add((version, phase))
+    return ends
+
+
 def may_delete(pod: SeenPod, deletions: Counter[str]) -> bool:
     """Return True if the other client may delete this pod now."""
     return kind_of(pod.task) == DELETED and pod.alive and not pod.deleting and pod.ran and not deletions[pod.task]
+
+
+def may_relabel(pod: SeenPod, relabelled: Counter[str]) -> bool:
+    """Return True if the other client may remove the label of this pod now."""
+    if pod.gone or pod.deleting or relabelled[pod.name]:
+        return False
+    runs = kind_of(pod.task) == RELABELLED and pod.alive and pod.ran
+    failed_first = kind_of(pod.task) == RETRIED and pod.attempt == "1" and pod.phases[-1] == "Failed"
+    return runs or failed_first

@@ -1,4 +1,4 @@
-"""Chaos run: a burst of tasks while the backend is killed repeatedly and its watches are dropped.
+"""Chaos run: a burst of tasks while the backend is killed, its disk is full, its watches die and its owner fails.
 
     python -m tests.tasks.chaos --tasks 5000 --kills 10 --control-plane real --out build/tasks-chaos
 
@@ -14,11 +14,12 @@ import json
 import logging
 import os
 import random
+import resource
 import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,27 +29,24 @@ import aiohttp
 import msgspec
 
 from pyscheduler.backend.state.request_queue import RequestQueue
-from tests.e2e.client import ApiError
 from tests.e2e.plane import EMBEDDED, REAL, Plane, new_namespace
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import hollow_nodes
-from tests.faults.fault_actions import GONE, cut_after, gone_event, reject, send_lines
 from tests.faults.proxy import FaultProxy
-from tests.faults.request_matchers import ProxiedRequest, watches
+from tests.faults.request_matchers import ProxiedRequest
 from tests.faults.scheduler_under_test import start_proxy
 from tests.faults.soak import cluster
 from tests.faults.waiting import until
 from tests.tasks import platform
-from tests.tasks.audit import Evidence, ReportedUpdates, may_delete
+from tests.tasks.audit import Evidence, ReportedUpdates
+from tests.tasks.chaos_faults import ChaosFaults
+from tests.tasks.deleted_namespace import DeletedNamespace
 from tests.tasks.kinds import tasks
 from tests.tasks.rights import kubeconfig_through
-from tests.tasks.witness import SeenPod, Witness, caught_up, witnessing
+from tests.tasks.witness import Witness, caught_up, witnessing
 
 ROOT = Path(__file__).parents[2]
 SCHEDULER = "tasks"
-DROP_INTERVAL = (1.0, 4.0)
-"""Least and most seconds between two drops of the backend's watches."""
-DELETIONS_AT_ONCE = 4
 PROGRESS_INTERVAL = 10.0
 """Seconds between two progress lines."""
 
@@ -65,6 +63,10 @@ class ChaosSettings:
     """Pods that the budget allows."""
     nodes: int = 40
     qps: float = 400.0
+    disk_full_seconds: float = 20.0
+    """Time during which the files of one of the backend's processes cannot grow."""
+    doomed_tasks: int = 20
+    """Tasks of the second backend, in the namespace that is deleted."""
     timeout: float = 1_500.0
     """Time limit of the run in seconds."""
     seed: int = 1
@@ -96,6 +98,13 @@ def verb_of(request: ProxiedRequest) -> str:
     return f"{verb} {after[0] if after else 'namespaces'}"
 
 
+async def _copy(stream: asyncio.StreamReader | None, file: Path) -> None:
+    assert stream is not None
+    with file.open("ab", buffering=0) as log:
+        while chunk := await stream.read(65536):
+            log.write(chunk)
+
+
 @dataclass
 class Chaos:
     """One chaos run."""
@@ -104,21 +113,23 @@ class Chaos:
     settings: ChaosSettings
     namespace: str
     folder: Path
-    proxy: FaultProxy
     witness: Witness
     rng: random.Random
     report: Callable[[str], None]
-    deletions: Counter[str] = field(default_factory=Counter)
-    """Pods deleted by another client, by task."""
+    faults: ChaosFaults
+    doomed: DeletedNamespace
     starts: int = 0
-    dropped: int = 0
-    expired: int = 0
+    failed_commits: int = 0
+    """Commits that failed while the disk was full."""
+    wrong: list[str] = field(default_factory=list)
+    """Problems of the second backend."""
+    _logs: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def run(self) -> None:
         """Run until the owner has received the end of all tasks. AssertionError if it fails or takes too long."""
-        work = (self._drop_watches(), self._expire_watches(), self._delete_pods(), self._report_progress())
+        work = (*self.faults.work(), self._report_progress())
         helpers = [asyncio.create_task(each) for each in work]
-        owners = asyncio.create_task(self._run_owners())
+        owners = asyncio.create_task(self._run_backends())
         try:
             async with asyncio.timeout(self.settings.timeout):
                 while not owners.done():
@@ -127,25 +138,37 @@ class Chaos:
                         helper.result()
                     running = [helper for helper in helpers if helper not in ended]
                     await asyncio.wait([owners, *running], return_when=asyncio.FIRST_COMPLETED)
-            owners.result()
+            self.wrong = owners.result()
         finally:
             for task in (owners, *helpers):
                 task.cancel()
             await asyncio.gather(owners, *helpers, return_exceptions=True)
-        assert self.expired == 2 * self.settings.expired, f"only {self.expired} watches received 410"
+        await asyncio.gather(*self._logs)
+        expired = self.faults.expired
+        assert expired == 2 * self.settings.expired, f"only {expired} watches received 410"
+        assert self.failed_commits or not self.settings.kills, "no commit failed while the disk was full"
+
+    async def _run_backends(self) -> list[str]:
+        """Run both backends to their ends; return the problems of the second one."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._run_owners())
+            deleting = group.create_task(self._delete_namespace())
+        return deleting.result()
 
     async def _run_owners(self) -> None:
         """Start owner processes and kill each at a random time; the last one runs to its end."""
         fractions = sorted(self.rng.uniform(0.02, 0.95) for _ in range(self.settings.kills))
-        for fraction in fractions:
-            process = await self._start()
+        for number, fraction in enumerate(fractions):
+            process = await self._start(self._options())
             await self._wait_for_ended(fraction * self.settings.tasks, process)
-            await asyncio.sleep(self.rng.uniform(0.0, 1.0))
             assert process.returncode is None, f"the owner ended before it was killed:\n{self._log()}"
+            if number == len(fractions) // 2:
+                await self._fill_disk(process)
+            await asyncio.sleep(self.rng.uniform(0.0, 1.0))
             process.kill()
             await process.wait()
             await asyncio.sleep(self.rng.choice((0.0, 0.5, 2.0)))
-        process = await self._start()
+        process = await self._start(self._options())
         try:
             code = await process.wait()
         finally:
@@ -153,9 +176,25 @@ class Chaos:
                 process.kill()
         assert code == 0, f"the owner exited with {code}:\n{self._log()}"
 
-    async def _start(self) -> asyncio.subprocess.Process:
-        self.starts += 1
-        options = {
+    async def _fill_disk(self, process: asyncio.subprocess.Process) -> None:
+        """Let no file of the process grow for a time; the state and the owner's journal are such files."""
+        _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, hard))
+        await asyncio.sleep(self.settings.disk_full_seconds)
+        self.failed_commits = self._all_logs().count("writing the state failed")
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+
+    async def _delete_namespace(self) -> list[str]:
+        """Run the second backend once a tenth of the tasks has ended; return its problems."""
+
+        async def begun() -> bool:
+            return self.witness.ended >= self.settings.tasks * 0.1
+
+        await until(begun, self.settings.timeout)
+        return await self.doomed.run(self._start, self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {
             "folder": str(self.folder),
             "namespace": self.namespace,
             "kubeconfig": str(self.folder / "kubeconfig"),
@@ -165,12 +204,21 @@ class Chaos:
             "maxPods": self.settings.max_pods,
             "qps": self.settings.qps,
             "pollSeconds": 20.0,
+            "hostile": True,
         }
+
+    async def _start(self, options: Mapping[str, Any]) -> asyncio.subprocess.Process:
+        self.starts += 1
         program = os.environ.get("TASKS_PLATFORM", platform.__name__)
-        with (self.folder / "owner.log").open("ab") as log:
-            return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", program, json.dumps(options), cwd=ROOT, stdout=log, stderr=log
-            )
+        command = (sys.executable, "-m", program, json.dumps(options))
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=ROOT, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+        )
+        # A pipe, because the process cannot write to a file while its disk is full.
+        log = self.folder / f"owner-{self.starts}.log"
+        self._logs.append(asyncio.create_task(_copy(process.stdout, log)))
+        return process
 
     async def _wait_for_ended(self, count: float, process: asyncio.subprocess.Process) -> None:
         """Wait until `count` pods have ended, or the process has."""
@@ -180,55 +228,20 @@ class Chaos:
 
         await until(reached, self.settings.timeout)
 
-    async def _drop_watches(self) -> None:
-        """Cut open watches, and cut some new ones after a few lines."""
-        while True:
-            await asyncio.sleep(self.rng.uniform(*DROP_INTERVAL))
-            self.dropped += self.proxy.cut(watches("pods"))
-            if self.rng.random() < 0.3:
-                with self.proxy.rule(watches("pods"), cut_after(10), 1):
-                    await asyncio.sleep(0.5)
-
-    async def _expire_watches(self) -> None:
-        """Let watches fail with 410 Gone, as a status and as an event."""
-
-        async def begun() -> bool:
-            return self.witness.ended >= self.settings.tasks * 0.2
-
-        await until(begun, self.settings.timeout)
-        for fault in (reject(GONE), send_lines(gone_event(), after=5)) * self.settings.expired:
-            with self.proxy.rule(watches("pods"), fault, 1) as rule:
-                self.proxy.cut(watches("pods"))
-                await rule.wait_matched(1, seconds=60.0)
-                self.expired += 1
-
-    async def _delete_pods(self) -> None:
-        """Delete running pods of some tasks, like another client."""
-        while True:
-            victims = [pod for pod in list(self.witness.pods.values()) if may_delete(pod, self.deletions)]
-            for pod in victims[:DELETIONS_AT_ONCE]:
-                self.deletions[pod.task] += 1
-                await self._delete(pod)
-            await asyncio.sleep(0.2)
-
-    async def _delete(self, pod: SeenPod) -> None:
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod.name}"
-        try:
-            await self.plane.api.delete(path, {"preconditions": {"uid": pod.uid}})
-        except ApiError as problem:
-            if problem.status not in (404, 409):
-                raise
-
     async def _report_progress(self) -> None:
         while True:
             await asyncio.sleep(PROGRESS_INTERVAL)
             ended, alive = self.witness.ended, self.witness.alive
             pods = f"{ended:,} pods of {self.settings.tasks:,} tasks have ended, {alive:,} are alive"
-            killed = max(0, self.starts - 1)
-            self.report(f"{pods}; backend killed {killed} times, {self.dropped} watches dropped")
+            self.report(f"{pods}; {self.starts} processes started, {self.faults.dropped} watches dropped")
 
     def _log(self) -> str:
-        return (self.folder / "owner.log").read_text(errors="replace")[-4000:]
+        return self._all_logs()[-4000:]
+
+    def _all_logs(self) -> str:
+        """Return the logs of all processes."""
+        logs = sorted(self.folder.glob("owner-*.log"), key=lambda log: log.stat().st_mtime)
+        return "".join(log.read_text(errors="replace") for log in logs)
 
     async def evidence(self) -> Evidence:
         """Return the results to audit, once the owner has ended."""
@@ -241,7 +254,7 @@ class Chaos:
             witness=self.witness,
             records=records,
             reported=ReportedUpdates.read(self.folder / platform.JOURNAL),
-            deletions=self.deletions,
+            deletions=self.faults.deletions,
             max_pods=self.settings.max_pods,
             summary=json.loads((self.folder / platform.SUMMARY).read_text()),
             left=[pod["metadata"]["name"] for pod in left if not pod["metadata"].get("deletionTimestamp")],
@@ -259,12 +272,17 @@ async def chaos(
         await stack.enter_async_context(scheduler(plane, Configured(SCHEDULER), folder))
         witness = await stack.enter_async_context(witnessing(plane.api, namespace))
         (folder / "kubeconfig").write_text(await kubeconfig_through(proxy, plane, namespace))
-        run = Chaos(plane, settings, namespace, folder, proxy, witness, random.Random(settings.seed), report)
+        rng, name = random.Random(settings.seed), f"{namespace}-deleted"
+        faults = ChaosFaults(
+            plane.api, namespace, proxy, witness, rng, settings.tasks, settings.expired, settings.timeout
+        )
+        doomed = DeletedNamespace(plane, proxy, name, folder / "deleted", settings.doomed_tasks)
+        run = Chaos(plane, settings, namespace, folder, witness, rng, report, faults, doomed)
         began = time.monotonic()
         await run.run()
         seconds = time.monotonic() - began
         evidence = await run.evidence()
-        problems = evidence.problems()
+        problems = [*evidence.problems(), *run.wrong]
         (folder / "problems.json").write_text(json.dumps(evidence.histories(problems), indent=1))
         return problems, _figures(run, counting, seconds)
 
@@ -276,19 +294,25 @@ def _figures(run: Chaos, counting: CountingProxy, seconds: float) -> dict[str, A
         "seconds": round(seconds, 1),
         "tasksPerSecond": round(count / seconds, 1),
         "processes": run.starts,
-        "killed": run.starts - 1,
-        "watchesDropped": run.dropped,
-        "expired": run.expired,
+        "killed": run.settings.kills,
+        "failedCommits": run.failed_commits,
+        **run.faults.figures(),
         "podsSeen": len(run.witness.pods),
-        "podsDeletedByOthers": run.deletions.total(),
         "mostPodsAtOnce": run.witness.most_alive,
         "callsPerTask": {verb: round(n / count, 3) for verb, n in sorted(counting.calls.items())},
         "allCallsPerTask": round(counting.calls.total() / count, 2),
+        "allCallsPerPod": round(counting.calls.total() / len(run.witness.pods), 2),
     }
 
 
 async def _main(arguments: argparse.Namespace, folder: Path) -> list[str]:
-    settings = ChaosSettings(arguments.tasks, arguments.kills, max_pods=arguments.at_once, seed=arguments.seed)
+    settings = ChaosSettings(
+        arguments.tasks,
+        arguments.kills,
+        max_pods=arguments.at_once,
+        seed=arguments.seed,
+        disk_full_seconds=arguments.disk_full,
+    )
     async with cluster(arguments.control_plane) as plane:
         await new_namespace(plane.api, "chaos")
         problems, figures = await chaos(plane, "chaos", settings, folder, _report)
@@ -309,6 +333,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=ChaosSettings.kills)
     parser.add_argument("--at-once", type=int, default=ChaosSettings.max_pods)
     parser.add_argument("--control-plane", choices=(EMBEDDED, REAL), default=EMBEDDED)
+    parser.add_argument("--disk-full", type=float, default=ChaosSettings.disk_full_seconds)
     parser.add_argument("--seed", type=int, default=ChaosSettings.seed)
     parser.add_argument("--out", type=Path, default=Path("build/tasks-chaos"))
     arguments = parser.parse_args()

@@ -31,15 +31,23 @@ def _fails(seconds: float) -> dict[str, str]:
 
 
 _ONCE, _TWICE = RetryPolicy(backoff_seconds=0.2), RetryPolicy(application=1, backoff_seconds=0.2)
-SUCCEEDS, FAILS, RETRIED, DELETED, KILLED = "succeeds", "fails", "retried", "deleted", "killed"
+SUCCEEDS, FAILS, RETRIED = "succeeds", "fails", "retried"
+DELETED, RELABELLED, KILLED = "deleted", "relabelled", "killed"
 KINDS = {
-    SUCCEEDS: Kind(86, _runs(1), _ONCE, frozenset({"Succeeded"}), 1),
+    SUCCEEDS: Kind(82, _runs(1), _ONCE, frozenset({"Succeeded"}), 1),
     FAILS: Kind(5, _fails(0.5), _ONCE, frozenset({"Failed"}), 1),
     RETRIED: Kind(4, _fails(0.5), _TWICE, frozenset({"Failed"}), 2),
     DELETED: Kind(3, _runs(3), _ONCE, frozenset({"Succeeded"}), 1),
+    RELABELLED: Kind(4, _runs(3), _ONCE, frozenset({"Succeeded"}), 1),
     KILLED: Kind(2, _runs(3), _ONCE, frozenset({"Killed", "Succeeded"}), 1),
 }
-"""Another client deletes one running pod of each `deleted` task; the owner kills the `killed` tasks."""
+"""Another client deletes one running pod of each `deleted` task and removes the backend's label of the running pod of
+each `relabelled` one and of the failed first pod of each `retried` one; the owner kills the `killed` tasks."""
+
+
+LONG = "long"
+"""Kind of the tasks in a namespace that is deleted while they run."""
+_LONG_KIND = Kind(0, _runs(600), _ONCE, frozenset({"Failed"}), 1)
 
 
 def kind_of(task: str) -> str:
@@ -47,11 +55,11 @@ def kind_of(task: str) -> str:
     return task.partition("-")[0]
 
 
-def tasks(count: int, pool: str, scheduler: str) -> list[TaskSpec]:
-    """Return `count` tasks of all kinds, evenly mixed."""
-    ring = [name for name, kind in KINDS.items() for _ in range(kind.share)]
+def tasks(count: int, pool: str, scheduler: str, kind: str = "") -> list[TaskSpec]:
+    """Return `count` tasks of all kinds, evenly mixed, or of the kind `long`."""
+    ring = [kind] if kind else [name for name, each in KINDS.items() for _ in range(each.share)]
     names = (ring[i * 37 % len(ring)] for i in range(count))  # 37 and 100 have no factor in common
-    return [_task(f"{name}-{i:05}", KINDS[name], pool, scheduler) for i, name in enumerate(names)]
+    return [_task(f"{name}-{i:05}", KINDS.get(name, _LONG_KIND), pool, scheduler) for i, name in enumerate(names)]
 
 
 def _task(id: str, kind: Kind, pool: str, scheduler: str) -> TaskSpec:

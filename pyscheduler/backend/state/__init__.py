@@ -31,6 +31,8 @@ class SavedState(msgspec.Struct, frozen=True):
     """resourceVersion up to which all pod events are included in the records; None if none was saved."""
     identity: StateIdentity | None = None
     """Backend that the state belongs to; None before its first use."""
+    place: str = ""
+    """Place of the state: a copy has another one, and so another holder of the backend's Lease."""
 
 
 class StateStore(Protocol):

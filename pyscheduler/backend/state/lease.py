@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from pyscheduler.api import ApiError
+from pyscheduler.backend.errors import is_in_terminating_namespace
 from pyscheduler.backend.state import StateInUse, StateLost, StateProblem
 from pyscheduler.backend.state.objects import CONFLICT, NOT_FOUND, ObjectsApi, get_or_none, is_ambiguous
 from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
@@ -44,7 +45,7 @@ class StateLease:
         self._candidate = LeaderElector(self.identity, terms)
         self._object: dict[str, Any] | None = None
         self._renewing: asyncio.Task[None] | None = None
-        self._lost_to = ""
+        self._lost_to = self._failure = ""
 
     async def acquire(self, *, renew: bool = True) -> None:
         """Acquire the Lease and, with `renew`, keep renewing it. StateInUse if another process renews it; StateProblem.
@@ -70,15 +71,24 @@ class StateLease:
         """True while no other process can have acquired the Lease."""
         return self._candidate.is_leader(_now())
 
+    @property
+    def problem(self) -> str:
+        """Reason why nothing may be written now, "" while the Lease is held."""
+        if self.is_held:
+            return ""
+        return f"the Lease {self._name} has expired; pods are not changed until it is renewed{self._failure}"
+
     async def keep(self) -> None:
         """Renew the Lease until cancelled, also after it has expired during an outage. StateLost if another has it."""
         while True:
             await asyncio.sleep(self._candidate.terms.retry_period)
             try:
                 if await self._claim():
+                    self._failure = ""
                     continue
                 await self._read()
-            except (ApiError, StateProblem):
+            except (ApiError, StateProblem) as problem:
+                self._failure = f": {problem}"
                 continue
             if self._candidate.holder not in ("", self.identity):
                 self._lost_to = self._candidate.holder
@@ -137,6 +147,10 @@ class StateLease:
         try:
             await self._write(claim)
         except ApiError as problem:
+            if is_in_terminating_namespace(problem):
+                # No other process can create the Lease there, and pods are still to be released.
+                self._candidate.accepted(claim, sent)
+                return True
             was_deleted = existed and problem.status == NOT_FOUND
             if problem.status == CONFLICT or was_deleted or is_ambiguous(problem):
                 return False

@@ -15,6 +15,7 @@ class MemoryState:
         self.records: dict[str, TaskRecord] = {}
         self.resource_version: str | None = None
         self.identity: StateIdentity | None = None
+        self.place = ""
         self.commits = 0
         self._is_open = False
 
@@ -22,7 +23,7 @@ class MemoryState:
         if self._is_open:
             raise StateInUse("this MemoryState is already open; close it first")
         self._is_open = True
-        return SavedState(dict(self.records), self.resource_version, self.identity)
+        return SavedState(dict(self.records), self.resource_version, self.identity, self.place)
 
     async def bind(self, identity: StateIdentity) -> None:
         self.identity = identity

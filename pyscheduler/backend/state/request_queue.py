@@ -52,6 +52,7 @@ class Adopt(msgspec.Struct, frozen=True, tag="adopt"):
 
     id: str
     pod: str
+    submission: str = ""
 
 
 Request: TypeAlias = Submit | Kill | Forget | Adopt

@@ -16,10 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from pyscheduler.backend.state import SavedState, StateIdentity, StateInUse, StateLost, StateProblem
 from pyscheduler.backend.state.sqlite_errors import sqlite_errors, transaction
 from pyscheduler.backend.state.sqlite_file import check, open_state_file
-from pyscheduler.backend.state.sqlite_lock import HOLDER, acquire_lock, lock_path
+from pyscheduler.backend.state.sqlite_lock import HOLDER, acquire_lock, lock_path, place_of
 from pyscheduler.backend.state.sqlite_records import (
     IDENTITY,
     RESOURCE_VERSION,
@@ -91,7 +93,7 @@ class SqliteState:
         self._lock_db = acquire_lock(self.path, self._db)
         self._set_meta(HOLDER, f"process {os.getpid()} on {socket.gethostname()}")
         check(self._db, self.path)
-        saved = read_state(self._db, self.path)
+        saved = msgspec.structs.replace(read_state(self._db, self.path), place=place_of(self.path))
         wal = self.path.with_name(f"{self.path.name}-wal")
         self._files = {path: _inode(path) for path in (self.path, lock_path(self.path), wal)}
         return saved

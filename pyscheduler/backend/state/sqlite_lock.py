@@ -5,6 +5,7 @@ The kernel releases it however the process dies.
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -50,6 +51,16 @@ def holder(path: Path, db: sqlite3.Connection) -> str:
 def lock_path(path: Path) -> Path:
     """Return the path of the lock database."""
     return path.with_name(f"{path.name}-hold")
+
+
+def place_of(path: Path) -> str:
+    """Return machine and inode of a state file: the lock excludes other processes on these, and on no copy."""
+    status = path.stat()
+    try:
+        machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        machine = socket.gethostname()
+    return f"{machine}/{status.st_dev}/{status.st_ino}"
 
 
 def _is_busy(problem: sqlite3.Error) -> bool:

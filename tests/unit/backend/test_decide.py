@@ -283,6 +283,7 @@ OLD_ENDED = pod(name="t-0", uid="o", attempt=0, phase="Failed")
 QUOTA_REJECTION = CreateRejection(Outcome.QUOTA, "exceeded quota", NOW - 1, retriable=True)
 RBAC_REJECTION = CreateRejection(Outcome.FORBIDDEN, "cannot create resource pods", NOW - 1, retriable=True)
 FINAL = record(phase=TaskPhase.SUCCEEDED)
+LOST = Get(0, "o")
 
 
 @pytest.mark.parametrize(
@@ -304,9 +305,9 @@ FINAL = record(phase=TaskPhase.SUCCEEDED)
             id="release the ended pod of an earlier attempt first",
         ),
         pytest.param(NEW, Observation(rejection=QUOTA_REJECTION), CreatePod(), id="retry a create rejected by quota"),
-        pytest.param(record(), Observation(), Get(), id="read a pod that is missing in lists"),
+        pytest.param(record(), Observation(), Get(1, "u"), id="read a pod that is missing in lists"),
         pytest.param(record(), Observation(absence_confirmed=True), None, id="pod is gone, not recorded yet"),
-        pytest.param(NEW, Observation(deleted=pod()), Get(), id="read a pod that disappeared without a deletion"),
+        pytest.param(NEW, Observation(deleted=pod()), Get(1, ""), id="read a pod that disappeared without a deletion"),
         pytest.param(
             msgspec.structs.replace(NEW, attempt_at=NOW + 5), Observation(), None, id="not before the backoff is over"
         ),
@@ -319,7 +320,7 @@ FINAL = record(phase=TaskPhase.SUCCEEDED)
         pytest.param(
             msgspec.structs.replace(NEW, ending=Outcome.KILLED),
             Observation(create_unconfirmed=True),
-            Get(),
+            Get(1, ""),
             id="look for an unconfirmed pod",
         ),
         pytest.param(
@@ -330,6 +331,12 @@ FINAL = record(phase=TaskPhase.SUCCEEDED)
         ),
         pytest.param(FINAL, Observation(pod=pod()), DeletePod(pod(), None), id="delete a pod of a final task"),
         pytest.param(FINAL, Observation(), None, id="final task without a pod"),
+        pytest.param(FINAL, Observation(missing=(LOST,)), LOST, id="read a pod that is missing and not released"),
+        pytest.param(NEW, Observation(missing=(LOST,)), LOST, id="read a missing pod of an earlier attempt"),
+        pytest.param(FINAL, Observation(missing=(LOST,), synced=False), None, id="not before pods are synced either"),
+        pytest.param(
+            NEW, Observation(missing=(LOST,), others=(OLD_ENDED,)), ReleasePod(OLD_ENDED), id="release ended pods first"
+        ),
     ],
 )
 def test_next_call(task: TaskRecord, observation: Observation, call: Call | None) -> None:
@@ -364,9 +371,27 @@ def test_rejected_create(rejection: CreateRejection, reason: str, final: bool) -
         pytest.param(Observation(busy=True), False, id="call in flight"),
         pytest.param(Observation(pod=pod(phase="Succeeded")), False, id="pod exists"),
         pytest.param(Observation(others=(OLD_ENDED,)), False, id="pod of an earlier attempt exists"),
+        pytest.param(Observation(missing=(LOST,)), False, id="pod of an earlier attempt may exist without its label"),
     ],
 )
 def test_final_record_is_cleaned_once_no_pod_is_left(observation: Observation, cleaned: bool) -> None:
     new = observe(FINAL, observation, NOW, SETTINGS)
     assert new == msgspec.structs.replace(FINAL, cleaned=cleaned)
     assert (new is FINAL) != cleaned
+
+
+def test_ended_pod_is_recorded_until_it_is_gone() -> None:
+    ended = pod(phase="Failed", exit_code=3, exit_reason="Error")
+    second = observe(record(spec={"retry": ONE_RETRY}), Observation(pod=ended), NOW, SETTINGS)
+    assert (second.attempt, second.unreleased) == (2, {"u": 1})
+    assert observe(second, Observation(others=(ended,)), NOW, SETTINGS) is second
+    without = observe(second, Observation(gone=frozenset({"u"})), NOW, SETTINGS)
+    assert without == msgspec.structs.replace(second, unreleased={}), "no update for the owner: the same version"
+
+
+@pytest.mark.parametrize("absence_confirmed", [False, True])
+def test_pod_that_is_deleted_when_its_attempt_ends_is_not_recorded(absence_confirmed: bool) -> None:
+    deleted = pod(phase="Failed", exit_code=3, deleting=True, has_finalizer=absence_confirmed)
+    observation = Observation(deleted=deleted, absence_confirmed=absence_confirmed)
+    second = observe(record(spec={"retry": ONE_RETRY}), observation, NOW, SETTINGS)
+    assert (second.attempt, second.unreleased) == (2, {})

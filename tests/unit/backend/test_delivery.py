@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import ssl
 import threading
 import time
+import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pyscheduler.backend import BackendSettings, TaskPhase, TaskRecord
+from pyscheduler.backend import BackendSettings, TaskPhase, TaskRecord, delivery
 from pyscheduler.backend.context import BackendContext
 from pyscheduler.backend.delivery import OnUpdate, UpdateDelivery
 from pyscheduler.backend.metrics import BackendMetrics
 from pyscheduler.backend.problems import Problems
 from pyscheduler.backend.updates import UpdateQueue
-from pyscheduler.backend.watchdog import LoopWatchdog
+from pyscheduler.backend.watchdog import LoopWatchdog, blocking_code
 from tests.properties.virtual_loop import run
 from tests.tasks.records import record
 
@@ -137,6 +139,33 @@ async def test_function_that_blocks_does_not_block_the_event_loop() -> None:
     delivering.cancel()
 
 
+def frames(*places: tuple[str, str]) -> list[traceback.FrameSummary]:
+    return [traceback.FrameSummary(file, 7, name) for name, file in places]
+
+
+LOOP = [("main", "/app/server.py"), ("run", asyncio.runners.__file__), ("_run", asyncio.events.__file__)]
+DELIVER = ("_deliver", delivery.__file__)
+CALLBACK = ("on_update", "/app/orders.py")
+LIBRARY = ("get", "/usr/lib/python3/dist-packages/requests/api.py")
+
+
+@pytest.mark.parametrize(
+    ("stack", "place"),
+    [
+        pytest.param([*LOOP, DELIVER, CALLBACK], "on_update (/app/orders.py:7)", id="callback"),
+        pytest.param(
+            [*LOOP, DELIVER, CALLBACK, LIBRARY, ("read", ssl.__file__)],
+            f"on_update (/app/orders.py:7), in read ({ssl.__file__}:7)",
+            id="call of a library",
+        ),
+        pytest.param([*LOOP, DELIVER, ("read", ssl.__file__)], f"read ({ssl.__file__}:7)", id="our own code"),
+        pytest.param([("main", "/app/server.py")], "main (/app/server.py:7)", id="no event loop"),
+    ],
+)
+def test_blocking_code_is_what_the_event_loop_has_called(stack: list[tuple[str, str]], place: str) -> None:
+    assert blocking_code(frames(*stack)) == place
+
+
 async def test_watchdog_names_the_code_that_blocks_the_event_loop(caplog: pytest.LogCaptureFixture) -> None:
     problems = Problems()
     watchdog = LoopWatchdog(problems, seconds=0.02)
@@ -148,7 +177,8 @@ async def test_watchdog_names_the_code_that_blocks_the_event_loop(caplog: pytest
 
     with caplog.at_level(logging.WARNING):
         block_until_reported()
-        assert "blocked for more than 0.02 s by block_until_reported" in str(problems)
+        assert "blocked for more than 0.02 s by test_watchdog_names" in str(problems)
+        assert ", in block_until_reported (" in str(problems)
         while problems.parts():  # noqa: ASYNC110  # of another thread
             await asyncio.sleep(0.001)
     assert "the event loop was blocked for" in caplog.text

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import os
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -99,6 +103,41 @@ async def test_logs_are_written_to_a_stream_with_their_task() -> None:
     stream = io.BytesIO()
     await StreamLogs(stream).store(log_of(FakeLogServer(b"one\nlast line")))
     assert stream.getvalue() == b"nightly%2F7/2/task: one\nnightly%2F7/2/task: last line\n"
+
+
+class StuckStream(io.BytesIO):
+    """Pipe whose reader does not read, until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.released = threading.Event(), threading.Event()
+
+    def write(self, data: Any) -> int:
+        self.began.set()
+        assert self.released.wait(10.0), "the event loop is blocked, so the test cannot release the stream"
+        return super().write(data)
+
+
+async def test_stream_that_blocks_blocks_neither_the_event_loop_nor_its_threads() -> None:
+    stream = StuckStream()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    storing = asyncio.create_task(StreamLogs(stream).store(log_of(FakeLogServer(b"one\n"))))
+    while not stream.began.is_set():  # noqa: ASYNC110  # of another thread
+        await asyncio.sleep(0.001)
+    await asyncio.to_thread(stream.released.set)
+    await storing
+    assert stream.getvalue() == b"nightly%2F7/2/task: one\n"
+
+
+async def test_file_that_blocks_does_not_block_the_event_loop(tmp_path: Path) -> None:
+    part = tmp_path / "nightly%2F7" / "2" / "task.log.part"
+    part.parent.mkdir(parents=True)
+    os.mkfifo(part)  # opening it blocks until it has a reader, as a file of a hung server does
+    storing = asyncio.create_task(FileLogs(tmp_path).store(log_of(FakeLogServer(b"one\n"))))
+    await asyncio.sleep(0)
+    with await asyncio.to_thread(part.open, "rb") as reader:
+        assert await asyncio.to_thread(reader.read) == b"one\n"
+    await storing
 
 
 @pytest.fixture

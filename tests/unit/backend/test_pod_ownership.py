@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from pyscheduler.backend import KubernetesTaskBackend, NoOrphan, TaskExists, TaskPhase, TaskSpec
+from pyscheduler.backend import KubernetesTaskBackend, NoOrphan, RetryPolicy, TaskExists, TaskPhase, TaskSpec
 from pyscheduler.backend.adoption import adopted_record
 from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.task import TaskRecord
@@ -21,6 +21,12 @@ async def wait_for_phase(backend: KubernetesTaskBackend, task: str, phase: TaskP
     async with asyncio.timeout(60.0):
         while backend.task(task).phase is not phase:  # noqa: ASYNC110  # virtual
             await asyncio.sleep(0.1)
+
+
+def remove_labels(fixture: BackendFixture) -> None:
+    """Remove the backend's label from all pods, as another client."""
+    for pod in list(fixture.cluster.pods.values()):
+        fixture.cluster.label(pod.name, pod.uid, labelled=False)
 
 
 @on_virtual_time
@@ -91,17 +97,65 @@ def test_result_of_another_submission_is_never_reported(has_ended: bool) -> None
     scenario()
 
 
-@on_virtual_time
-async def test_kept_pod_that_loses_its_label_is_released_in_the_end() -> None:
-    fixture = BackendFixture(a=Fate.FAIL)
-    settings = msgspec.structs.replace(SETTINGS, keep_failed_seconds=100.0)
-    async with fixture.backend(settings=settings) as backend:
-        await backend.submit(task("a"))
-        await wait_for_phase(backend, "a", TaskPhase.FAILED)
-        [pod] = fixture.cluster.pods.values()
-        fixture.cluster.label(pod.name, pod.uid, labelled=False)
-        await backend.wait_until_settled()
+KEPT = msgspec.structs.replace(SETTINGS, keep_failed_seconds=100.0)
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+@pytest.mark.parametrize("runs", [True, False], ids=["while the backend runs", "while no backend runs"])
+def test_ended_pods_that_lose_their_label_are_released(attempts: int, runs: bool) -> None:
+    """The pods of all attempts are kept for a time; then they are unlisted, and only the record has their uids."""
+
+    @on_virtual_time
+    async def scenario() -> None:
+        fixture, retry = BackendFixture(a=Fate.FAIL), RetryPolicy(application=attempts - 1, backoff_seconds=1.0)
+        async with fixture.backend(settings=KEPT) as backend:
+            await backend.submit(task("a", retry=retry))
+            await wait_for_phase(backend, "a", TaskPhase.FAILED)
+            assert len(fixture.cluster.pods) == attempts
+            if runs:
+                remove_labels(fixture)
+                await backend.wait_until_settled()
+        if not runs:
+            remove_labels(fixture)
+            fixture.cluster.compact()
+            async with fixture.backend(settings=KEPT) as backend:
+                await backend.wait_until_settled()
         assert fixture.cluster.pods == {}
+
+    scenario()
+
+
+@on_virtual_time
+async def test_failed_pod_that_loses_its_label_is_released_before_its_task_ends() -> None:
+    fixture = BackendFixture(a=Fate.FAIL)
+    async with fixture.backend(settings=KEPT) as backend:
+        await backend.submit(task("a", retry=RetryPolicy(application=1, backoff_seconds=1000.0)))
+        async with asyncio.timeout(60.0):
+            while backend.task("a").attempt == 1:  # noqa: ASYNC110  # virtual
+                await asyncio.sleep(0.1)
+        remove_labels(fixture)
+        await asyncio.sleep(150.0)
+        assert 1 not in [pod.attempt for pod in fixture.cluster.pods.values()]
+
+
+@on_virtual_time
+async def test_pod_that_ended_and_lost_its_label_before_it_was_recorded_is_found() -> None:
+    """The process is killed after the create, and the next one finds a pod that no list or watch has."""
+    fixture = BackendFixture()
+    async with fixture.backend() as backend:
+        await backend.submit(task("a"))
+        submitted = dict(fixture.state.records)
+        await wait_for_phase(backend, "a", TaskPhase.RUNNING)
+    fixture.state.records = submitted
+    remove_labels(fixture)
+    await asyncio.sleep(60.0)
+    fixture.cluster.compact()
+    async with fixture.backend() as backend:
+        await backend.submit(task("b"))
+        async with asyncio.timeout(300.0):
+            await backend.wait_until_settled()
+        assert (backend.task("a").phase, backend.task("a").attempt) == (TaskPhase.SUCCEEDED, 1)
+    assert (fixture.cluster.created["a"], fixture.cluster.pods) == (1, {})
 
 
 @on_virtual_time
@@ -117,6 +171,7 @@ async def test_adopted_orphan_is_a_task_again() -> None:
             await backend.adopt("x")
         record = await backend.adopt(name)
         assert (record.id, record.attempt, backend.orphans()) == ("a", 1, {})
+        assert await backend.adopt(name) == record, "adopting it again changes nothing"
         await backend.wait_until_settled()
         assert backend.task("a").phase is TaskPhase.SUCCEEDED
     assert (fixture.cluster.created["a"], fixture.cluster.pods) == (1, {})

@@ -11,21 +11,24 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import pytest
 import yaml
 
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.api.objects import Toleration
 from pyscheduler.backend.client import KubernetesClient
 from pyscheduler.backend.outcomes import Outcome
+from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.state import StateIdentity
 from pyscheduler.backend.state.request_queue import Forget, Kill, Request, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
-from pyscheduler.backend.task import RetryPolicy, TaskGang, TaskPhase, TaskRecord, TaskSpec
+from pyscheduler.backend.task import Json, RetryPolicy, TaskGang, TaskPhase, TaskRecord, TaskSpec
 from pyscheduler.cli import main
-from pyscheduler.cli.task_run import _Reporter
+from pyscheduler.cli.task_run import UpdateReporter
 from tests.tasks.records import record
 
 IDLE = "; not running, start it with `pyscheduler tasks run --state tasks.db`\n"
@@ -317,6 +320,46 @@ def test_orphans_of_another_cluster_are_left_alone(
     assert "this is another cluster, where namespace kube-system has the uid other-kube-system, not ours" in err
 
 
+class ClusterWithOrphan(KubernetesClient):
+    """Cluster with one pod, and a Lease that was renewed some seconds ago, or none."""
+
+    renewed_ago: float | None = None
+    released: ClassVar[list[str]] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def get_object(self, kind: ResourceKind, name: str) -> Json:
+        if self.renewed_ago is None:
+            raise ApiError(404, "NotFound", f"{kind.plural} {name!r} not found")
+        renewed = datetime.now(UTC) - timedelta(seconds=self.renewed_ago)
+        return {"spec": {"holderIdentity": "", "renewTime": renewed.isoformat().replace("+00:00", "Z")}}
+
+    async def list_pods(self, _: str) -> PodsSnapshot:
+        return PodsSnapshot(pods={"p": PodState(name="p", uid="u", version=1, task="a", has_finalizer=True)})
+
+    async def release_pod(self, name: str, uid: str) -> None:
+        self.released.append(f"{name} {uid}")
+
+
+@pytest.mark.parametrize(
+    ("renewed_ago", "out"),
+    [
+        pytest.param(100.0, "0 released: backend 'tasks' was in use 100 s ago\n", id="used lately"),
+        pytest.param(4000.0, "1 released\n", id="unused for longer"),
+        pytest.param(None, "1 released\n", id="no lease"),
+    ],
+)
+def test_finalizers_are_removed_once_the_backend_is_unused_for_a_time(
+    tasks: Cli, renewed_ago: float | None, out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyscheduler.cli.task_orphans.KubernetesClient", ClusterWithOrphan)
+    monkeypatch.setattr(ClusterWithOrphan, "renewed_ago", renewed_ago)
+    monkeypatch.setattr(ClusterWithOrphan, "released", [])
+    assert tasks("orphans", "release", "--all", "--state", "nowhere.db", "--unused-for", "3600") == (0, out, "")
+    assert len(ClusterWithOrphan.released) == int(out[0])
+
+
 def test_unknown_tasks_are_reported(tasks: Cli) -> None:
     save_all_phases()
     for arguments in (["show", "x"], ["kill", "done", "x"], ["watch", "x"], ["forget", "x"]):
@@ -384,7 +427,7 @@ def test_lines_of_concurrent_updates_are_not_mixed(monkeypatch: pytest.MonkeyPat
             return super().write(text)
 
     monkeypatch.setattr(sys, "stdout", output := SlowOutput())
-    reporter = _Reporter("text")
+    reporter = UpdateReporter("text")
     ended = [record(f"t-{number}", phase=TaskPhase.SUCCEEDED) for number in range(32)]
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(reporter.update, ended))
