@@ -1,17 +1,30 @@
-"""Writing of files with credentials: kubeconfigs, private keys."""
+"""Writing of files with credentials: kubeconfigs, private keys, snapshots."""
 
 from __future__ import annotations
 
 import os
-import stat
+from contextlib import suppress
 from pathlib import Path
+from tempfile import mkstemp
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write `content` to `path`. The file is readable by its owner only, already before the first byte is written."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        # The mode passed to open applies to new files only; a device or a pipe keeps its own mode.
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.fchmod(descriptor, 0o600)
-        file.write(content)
+    """Write `content` to `path`; the file is readable by its owner only, already before the first byte is written.
+
+    The file is replaced when all is written: after a full disk or an abrupt end, its previous content is still there.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)  # a device or a pipe
+        return
+    target = path.resolve()  # a link stays a link
+    descriptor, temporary = mkstemp(prefix=f".{target.name}.", dir=target.parent)  # its mode is 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise

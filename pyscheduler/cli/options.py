@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import wraps
 from logging import WARNING, getLogger
@@ -23,7 +24,6 @@ T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
 READABLE: Final = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
-WRITABLE: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
 PORT: Final = click.IntRange(0, 65535)
 CONFIGURATION: Final = "Configuration"
 API_SERVER: Final = "API server"
@@ -43,6 +43,24 @@ feature_gates = option(
     metavar="NAME=BOOL,...",
     help="Feature gates, as in kube-scheduler. May be repeated.",
 )
+
+
+class OutputFile(click.Path):
+    """File to write; what would prevent it at the end of a long command is an error before the start."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        file = Path(os.fsdecode(super().convert(value, param, ctx)))
+        folder = file.parent
+        if not file.exists() and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+            problem = "is not writable" if folder.is_dir() else "does not exist"
+            self.fail(f"{file}: the folder {folder} {problem}", param, ctx)
+        return file
+
+
+WRITABLE: Final = OutputFile()
 
 
 class FiniteRange(click.FloatRange):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -34,6 +34,7 @@ from pyscheduler.shell.serving.health import Check, Checks
 from pyscheduler.shell.watchdog import Watchdog
 
 log = logs.get("run")
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @click.command(cls=SectionedCommand)
@@ -151,7 +152,7 @@ async def _run(
         profiles = ", ".join(scheduler.names)
         log.info("Scheduling", profiles=profiles, server=connection.server, kernels=kernels.FORM, batch=batch)
         try:
-            await until_signalled(scheduler.run())
+            await until_signalled(scheduler.run)
         except LeaseLost as lost:
             log.error("Leaderelection lost", lost)
             return 1
@@ -176,15 +177,19 @@ def health_checks(scheduler: Scheduler, live: Mapping[str, Check], healthz: Mapp
     return Checks(live, healthz, ready)
 
 
-async def until_signalled(main: Coroutine[Any, Any, None]) -> None:
-    """Run until the coroutine ends, or cancel it gracefully on SIGINT or SIGTERM. Its exceptions are raised."""
-    work = asyncio.create_task(main)
+async def until_signalled(
+    main: Callable[[], Coroutine[Any, Any, None]], signals: Sequence[signal.Signals] = STOP_SIGNALS
+) -> None:
+    """Run until the coroutine ends, or cancel it gracefully on a signal. Its exceptions are raised."""
+    work = asyncio.create_task(main())
 
     def stop() -> None:
         log.info("Stopping")
         work.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in signals:
+        if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+            continue  # started by nohup
         asyncio.get_running_loop().add_signal_handler(number, stop)
     try:
         await work

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -28,8 +28,9 @@ from pyscheduler.cli.cluster_file import read_cluster_file
 from pyscheduler.cli.manifest_files import Manifest, apply, read_manifests
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table, pending_reason
-from pyscheduler.cli.run import until_signalled
+from pyscheduler.cli.run import STOP_SIGNALS, until_signalled
 from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.cli.up_outputs import check_kubeconfig, copy_kubeconfig, write_snapshot
 from pyscheduler.cli.up_scheduler import InProcessScheduler, SchedulerCommand, StartedScheduler, no_scheduler
 from pyscheduler.cli.up_watch import after_changes, watch_cluster
 from pyscheduler.clock import SystemClock
@@ -40,8 +41,7 @@ from pyscheduler.data import EXAMPLES
 from pyscheduler.embedded import Api
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from pyscheduler.embedded.hollow.pools import POOLS_CONFIG_MAP, NodePool, pools_config_map
-from pyscheduler.embedded.snapshot import RestoreError, RestoreSummary, restore_objects, snapshot
-from pyscheduler.private_file import write_private
+from pyscheduler.embedded.snapshot import RestoreError, RestoreSummary, restore_objects
 from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.watchdog import Watchdog
@@ -244,6 +244,8 @@ def _check_combinations(given: set[str]) -> None:
 
 def _read_inputs(flags: UpOptions, given: set[str], gates: FeatureGates, context: click.Context) -> _Inputs:
     """Read all files and store the loaded objects. CommandProblem, ConfigError."""
+    if flags.kubeconfig_out is not None:
+        check_kubeconfig(flags.kubeconfig_out)
     scheduler = _scheduler(flags, gates, context)
     manifests = read_manifests(flags.apply)
     pools = [] if flags.cluster is None else read_cluster_file(flags.cluster)
@@ -307,14 +309,16 @@ async def _up(flags: UpOptions, inputs: _Inputs) -> int:
         apply(inputs.api, inputs.manifests)
         cluster = await stack.enter_async_context(EmbeddedCluster(templates, port=flags.port, api=inputs.api))
         if flags.snapshot is not None:
-            stack.callback(_write_snapshot, inputs.api, flags.snapshot)
+            stack.callback(write_snapshot, inputs.api, flags.snapshot)
         _store_pools(inputs.api, inputs.pools)
         scheduler = await _start_scheduler(stack, cluster, inputs.scheduler, (clock, metrics, heartbeat))
         _print_greeting(console, cluster, scheduler, inputs.restored)
-        kubeconfig = _kubeconfig(cluster, flags.kubeconfig_out)
-        working = asyncio.create_task(until_signalled(scheduler.main))
+        if flags.kubeconfig_out is not None:
+            copy_kubeconfig(cluster.kubeconfig, flags.kubeconfig_out)
+        working = asyncio.create_task(until_signalled(scheduler.main, (*STOP_SIGNALS, signal.SIGHUP)))
+        await asyncio.sleep(0)  # it handles signals before the output offers Ctrl-C
         try:
-            return await _show(console, cluster, working, flags, kubeconfig)
+            return await _show(console, cluster, working, flags, flags.kubeconfig_out or cluster.kubeconfig)
         finally:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
@@ -366,25 +370,6 @@ def _store_pools(api: Api, pools: Sequence[NodePool]) -> None:
         config_map["data"] = {**(stored.object.get("data") or {}), **config_map["data"]}
     api.restore(api.resource("configmaps"), config_map)
     api.run_controllers()
-
-
-def _write_snapshot(api: Api, file: Path) -> None:
-    try:
-        write_private(file, snapshot(api))
-    except OSError as error:
-        raise CommandProblem(f"--snapshot: {file}: {error.strerror or error}") from None
-
-
-def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:
-    if out is None:
-        return cluster.kubeconfig
-    try:
-        shutil.copyfile(cluster.kubeconfig, out)
-    except OSError as error:
-        raise CommandProblem(
-            f"--kubeconfig-out: {out}: {error.strerror or error}; name a file in a folder that you can write to"
-        ) from None
-    return out
 
 
 async def _show(

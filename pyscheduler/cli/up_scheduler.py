@@ -8,6 +8,7 @@ import shlex
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -39,7 +40,7 @@ class StartedScheduler(NamedTuple):
 
     description: str
     """What it is, for the first line of the output."""
-    main: Coroutine[Any, Any, None]
+    main: Callable[[], Coroutine[Any, Any, None]]
     """Runs it until cancelled."""
     endpoints: str = ""
     """URL of its endpoints, "" if it has none."""
@@ -77,7 +78,7 @@ class InProcessScheduler(NamedTuple):
         operator = self.operator(cluster.kubeconfig, volcano_schedulers=scheduler.names)
         await stack.enter_async_context(operator)
         description = f"with a scheduler for {' and '.join(scheduler.names)}"
-        return StartedScheduler(description, scheduler.run(), f"https://127.0.0.1:{port}")
+        return StartedScheduler(description, scheduler.run, f"https://127.0.0.1:{port}")
 
 
 def _default_endpoints() -> EndpointOptions:
@@ -121,7 +122,7 @@ class SchedulerCommand:
             reason = error.strerror or error
             raise CommandProblem(f"--scheduler-command: {words[0]} cannot be started: {reason}") from None
         stack.push_async_callback(_stop, process)
-        return StartedScheduler(f"with the scheduler {shlex.join(words)}", _until_exit(process))
+        return StartedScheduler(f"with the scheduler {shlex.join(words)}", partial(_until_exit, process))
 
 
 async def _until_exit(process: asyncio.subprocess.Process) -> None:
@@ -166,7 +167,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 def no_scheduler() -> StartedScheduler:
     """Return the absence of a scheduler: pods stay pending until another program binds them."""
-    return StartedScheduler("without a scheduler", _forever())
+    return StartedScheduler("without a scheduler", _forever)
 
 
 async def _forever() -> None:

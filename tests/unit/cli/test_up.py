@@ -105,7 +105,6 @@ async def test_endpoints_need_no_credentials_and_log_no_warning(caplog: pytest.L
         heartbeat = await stack.enter_async_context(Heartbeat(clock))
         cluster = await stack.enter_async_context(EmbeddedCluster(1))
         started = await scheduler.start(stack, cluster, clock, metrics, heartbeat)
-        started.main.close()
         assert "scheduler_pending_pods" in await asyncio.to_thread(get, f"{started.endpoints}/metrics")
         assert "counts" in await asyncio.to_thread(get, f"{started.endpoints}/debug/queue")
     assert [record.message for record in caplog.records if record.name.startswith("pyscheduler")] == []
