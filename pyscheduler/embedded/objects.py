@@ -71,15 +71,17 @@ def condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 def dig(value: Any, *path: str) -> Any:
     """Return the value below `value` at `path`, None if a step is missing."""
     for step in path:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, (dict, Mapping)):  # dict first: the check against an abstract class takes longer
             return None
         value = value.get(step)
     return value
 
 
-def dig_text(value: Any, path: str) -> str:
-    """Return the value at a dotted path as a field selector compares it: text, "" if it is missing."""
-    found = dig(value, *path.split("."))
+def dig_text(value: Any, *path: str) -> str:
+    """Return the value below `value` at `path` as a field selector compares it: text, "" if it is missing."""
+    found = dig(value, *path)
+    if isinstance(found, str):
+        return found
     if found is None:
         return ""
     if isinstance(found, bool):

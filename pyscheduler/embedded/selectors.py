@@ -148,6 +148,9 @@ def label_test(text: str) -> Test | None:
     requirements = parse_labels(text)
     if not requirements:
         return None
+    if len(requirements) == 1:
+        matches = requirements[0].matches
+        return lambda obj: matches(labels_of(obj))
     return lambda obj: all(r.matches(labels_of(obj)) for r in requirements)
 
 
@@ -157,10 +160,13 @@ def field_test(text: str, served: Mapping[str, str]) -> Test | None:
     for label, equal, value in parse_fields(text):
         if label not in served:
             raise bad_request(f"field label not supported: {label}")
-        terms.append((served[label], equal, value))
+        terms.append((served[label].split("."), equal, value))
     if not terms:
         return None
-    return lambda obj: all((dig_text(obj, path) == value) is equal for path, equal, value in terms)
+    if len(terms) == 1:  # pods of a node: a list and a watch test every pod of the cluster
+        ((only, is_equal, text),) = terms
+        return lambda obj: (dig_text(obj, *only) == text) is is_equal
+    return lambda obj: all((dig_text(obj, *path) == value) is equal for path, equal, value in terms)
 
 
 def selector_test(selector: Mapping[str, Any] | None) -> Callable[[Mapping[str, str]], bool]:
