@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from sortedcontainers import SortedKeyList
 
-from pyscheduler.backend.offers import QuotaAccountant
+from pyscheduler.backend.offers import Offer, QuotaAccountant
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.state import StateProblem
 from pyscheduler.backend.task import TaskSpec
@@ -50,6 +50,8 @@ class AdmissionQueue:
         self._by_id: dict[str, _Entry] = {}
         self._numbers = count()
         self._wake = asyncio.Event()
+        self._exhausted: Offer | None = None
+        """Offer that had room for none of the waiting tasks that may go first."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -73,6 +75,7 @@ class AdmissionQueue:
         entry = _Entry(spec, spec.requests(), next(self._numbers), future)
         self._entries.add(entry)
         self._by_id[spec.id] = entry
+        self._exhausted = None
         future.add_done_callback(lambda _: self._remove(entry))
         self._wake.set()
         return future
@@ -110,11 +113,14 @@ class AdmissionQueue:
 
     def _admit(self) -> list[_Entry]:
         """Insert the tasks that fit and may go first; return them."""
-        now, admitted = self._clock(), list[_Entry]()
+        now, admitted, offer = self._clock(), list[_Entry](), self._quota.offer()
+        if offer == self._exhausted:
+            return admitted
         for entry in islice(self._entries, _SCANNED):
-            if not self._quota.offer().missing(entry.requests):
+            if offer.has_room_for(entry.requests):
                 self._insert(entry.spec)
                 admitted.append(entry)
+                offer = self._quota.offer()
                 continue
             if entry.blocked_at is None:
                 entry.blocked_at = now
@@ -122,12 +128,14 @@ class AdmissionQueue:
                 break
         for entry in admitted:
             self._remove(entry)
+        self._exhausted = None if admitted else offer
         return admitted
 
     def _remove(self, entry: _Entry) -> None:
         if self._by_id.get(entry.spec.id) is entry:
             del self._by_id[entry.spec.id]
             self._entries.remove(entry)
+            self._exhausted = None
 
 
 async def _until_durable(flush: Callable[[], Awaitable[None]]) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.client import PodsApi
-from pyscheduler.backend.resources import NOTHING, Resources
+from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.task_table import TaskTable
 
 _FORBIDDEN: Final = 403
@@ -21,6 +21,10 @@ class Offer(msgspec.Struct, frozen=True):
     """Resources that may be used now. `free` None means no limit; resources missing in `free` are not limited."""
 
     free: Resources | None = None
+
+    def has_room_for(self, requests: Resources) -> bool:
+        """Return True if nothing would be missing; the faster form."""
+        return self.free is None or requests.fits(self.free)
 
     def missing(self, requests: Resources) -> Resources:
         """Return the part of `requests` that exceeds the offer; empty if it fits."""
@@ -126,7 +130,10 @@ class QuotaAccountant:
         """Return the resources that may be used now."""
         if self._limit is None:
             return Offer(None)
-        allocated = sum((member._table.allocated for member in self._members), NOTHING)
+        allocated = self._table.allocated
+        for member in self._members:
+            if member is not self:
+                allocated += member._table.allocated
         return Offer(allocated.capped(self._limit))
 
     def notify(self) -> None:

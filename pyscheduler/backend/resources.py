@@ -62,6 +62,11 @@ class Resources(msgspec.Struct, frozen=True):
         short = {name: self.amounts.get(name, 0) - has for name, has in limit.amounts.items()}
         return Resources({name: lack for name, lack in short.items() if lack > 0 and self.amounts.get(name, 0)})
 
+    def fits(self, limit: Resources) -> bool:
+        """Return True if no amount exceeds `limit`."""
+        amounts = self.amounts
+        return all(amounts.get(name, 0) <= has or not amounts.get(name) for name, has in limit.amounts.items())
+
     def capped(self, limit: Resources) -> Resources:
         """Return what is left of `limit` after these amounts, never below zero."""
         return Resources({name: max(0, has - self.amounts.get(name, 0)) for name, has in limit.amounts.items()})

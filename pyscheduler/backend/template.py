@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +31,8 @@ POD_GROUP = "scheduling.x-k8s.io/pod-group"
 """Label with the gang: that of the Coscheduling plugin, which the plugin Gang reads too."""
 POD_GROUPS = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
+_NAMES: Final = 4096
+"""Names of pods that are kept: a task's name is needed with each of its changes."""
 _NOT_DNS = re.compile(r"[^a-z0-9]+")
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
@@ -39,6 +42,7 @@ def task_hash(backend: str, task: str) -> str:
     return hashlib.sha256(f"{backend}\0{task}".encode()).hexdigest()[:10]
 
 
+@lru_cache(_NAMES)
 def pod_name(backend: str, task: str, attempt: int) -> str:
     """Return the name of the attempt's pod, valid as a host name. A repeated create fails with AlreadyExists."""
     slug = _NOT_DNS.sub("-", task.lower()).strip("-")[:40].strip("-") or "task"

@@ -10,7 +10,16 @@ from tests.e2e.plane import Plane
 from tests.tasks.chaos import ChaosSettings, chaos
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
-SHORT = ChaosSettings(tasks=300, kills=2, max_pods=100, nodes=8, timeout=600.0, disk_full_seconds=8.0, doomed_tasks=8)
+SHORT = ChaosSettings(
+    tasks=300,
+    kills=2,
+    max_pods=100,
+    nodes=8,
+    timeout=600.0,
+    disk_full_seconds=8.0,
+    doomed_tasks=8,
+    silence_interval=(1.0, 4.0),
+)
 
 
 async def test_repeatedly_killed_backend_loses_and_duplicates_no_task(

@@ -65,6 +65,7 @@ class ChaosSettings:
     qps: float = 400.0
     disk_full_seconds: float = 20.0
     """Time during which the files of one of the backend's processes cannot grow."""
+    silence_interval: tuple[float, float] = (8.0, 16.0)
     doomed_tasks: int = 20
     """Tasks of the second backend, in the namespace that is deleted."""
     timeout: float = 1_500.0
@@ -274,7 +275,15 @@ async def chaos(
         (folder / "kubeconfig").write_text(await kubeconfig_through(proxy, plane, namespace))
         rng, name = random.Random(settings.seed), f"{namespace}-deleted"
         faults = ChaosFaults(
-            plane.api, namespace, proxy, witness, rng, settings.tasks, settings.expired, settings.timeout
+            api=plane.api,
+            namespace=namespace,
+            proxy=proxy,
+            witness=witness,
+            rng=rng,
+            tasks=settings.tasks,
+            expiring=settings.expired,
+            silence_interval=settings.silence_interval,
+            timeout=settings.timeout,
         )
         doomed = DeletedNamespace(plane, proxy, name, folder / "deleted", settings.doomed_tasks)
         run = Chaos(plane, settings, namespace, folder, witness, rng, report, faults, doomed)

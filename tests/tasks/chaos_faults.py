@@ -20,8 +20,6 @@ from tests.tasks.witness import SeenPod, Witness
 
 DROP_INTERVAL = (1.0, 4.0)
 """Least and most seconds between two drops of the backend's watches."""
-SILENCE_INTERVAL = (8.0, 16.0)
-"""Least and most seconds between two silent deaths of its watches."""
 CHANGES_AT_ONCE = 4
 _CONCURRENT = (404, 409)
 """Status of a call for a pod that the backend has released meanwhile."""
@@ -44,6 +42,8 @@ class ChaosFaults:
     tasks: int
     expiring: int
     """Number of watches rejected with 410, and number of watches that end with a 410 event."""
+    silence_interval: tuple[float, float]
+    """Least and most seconds between two silent deaths of the backend's watches."""
     timeout: float
     dropped: int = 0
     silenced: int = 0
@@ -83,7 +83,7 @@ class ChaosFaults:
     async def _silence_watches(self) -> None:
         """Let watches die silently: the connection stays open, and nothing arrives any more."""
         while True:
-            await asyncio.sleep(self.rng.uniform(*SILENCE_INTERVAL))
+            await asyncio.sleep(self.rng.uniform(*self.silence_interval))
             with self.proxy.rule(self._is_watch, send_lines_then_hang(), 1) as rule:
                 self.proxy.cut(self._is_watch)
                 await asyncio.sleep(4.0)

@@ -46,12 +46,14 @@ class StateLease:
         self._object: dict[str, Any] | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._lost_to = self._failure = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def acquire(self, *, renew: bool = True) -> None:
         """Acquire the Lease and, with `renew`, keep renewing it. StateInUse if another process renews it; StateProblem.
 
         A Lease that was not released is observed until it expires, which shows that its owner is dead.
         """
+        self._loop = asyncio.get_running_loop()
         first = await self._read()
         while self._candidate.wait(_now()):
             await asyncio.sleep(self._candidate.pause(_now(), 0.0))
@@ -68,8 +70,8 @@ class StateLease:
 
     @property
     def is_held(self) -> bool:
-        """True while no other process can have acquired the Lease."""
-        return self._candidate.is_leader(_now())
+        """True while no other process can have acquired the Lease. Any thread may read it."""
+        return self._loop is not None and self._candidate.is_leader(self._loop.time())
 
     @property
     def problem(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -172,7 +173,8 @@ async def test_backend_continues_after_an_outage_longer_than_its_lease() -> None
         await asyncio.sleep(30.0)
         assert fixture.connection.calls["create"] == 0, "no call while another backend may have the Lease"
         assert backend.problem == f"lease: {EXPIRED}"
-        assert 'pyscheduler_task_problem{part="lease"} 1.0' in backend.metrics.text()
+        with ThreadPoolExecutor(1) as scrape:
+            assert 'pyscheduler_task_problem{part="lease"} 1.0' in scrape.submit(backend.metrics.text).result()
         server["down"] = False
         await backend.wait_until_settled()
         assert backend.task("a").phase is TaskPhase.SUCCEEDED
