@@ -17,7 +17,7 @@ from rich.console import Console
 
 from pyscheduler.cli.options import FILE, WRITABLE, FiniteRange
 from pyscheduler.cli.problems import CommandProblem, unreadable
-from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.cli.sections import FullHelpGroup, SectionedCommand, option
 
 _CHECKOUT = Path(__file__).parents[2]
 _WORKLOADS, _RUNS, _RESULTS = "Workloads", "Runs", "Results"
@@ -39,7 +39,7 @@ _labels = option(
 )
 
 
-@click.group(context_settings={"show_default": True})
+@click.group(cls=FullHelpGroup, context_settings={"show_default": True})
 def bench() -> None:
     """Measure a plugin or, in a source checkout after `make test`, the scheduler.
 

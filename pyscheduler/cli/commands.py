@@ -34,6 +34,17 @@ HELP: Final = {
 """Help line of each command in `pyscheduler --help`; module and function have the command's name."""
 
 
+OTHER_NAMES: Final = {
+    **dict.fromkeys(("explain", "simulate", "why"), "evaluate"),
+    **dict.fromkeys(("create", "start"), "up"),
+    **dict.fromkeys(("schedule", "scheduler"), "run"),
+    "validate": "config validate",
+    "version": "--version",
+    "help": "--help",
+}
+"""Names of other programs' commands, and the one of the same purpose here."""
+
+
 class Commands(click.Group):
     """Group of all subcommands, which imports a command when it is used."""
 
@@ -53,6 +64,13 @@ class Commands(click.Group):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         command: click.Command = getattr(import_module(f"pyscheduler.cli.{cmd_name}"), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in OTHER_NAMES and not ctx.resilient_parsing:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{OTHER_NAMES[args[0]]}'?")
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         commands = [CompletionItem(name, help=text) for name, text in HELP.items() if name.startswith(incomplete)]

@@ -14,7 +14,7 @@ import click
 
 import pyscheduler
 from pyscheduler import logs
-from pyscheduler.cli.options import API_SERVER, CONFIGURATION, FiniteRange, duration, switch
+from pyscheduler.cli.options import API_SERVER, CONFIGURATION, FiniteNumber, duration, switch
 from pyscheduler.cli.sections import option
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.gates import EMULATED_VERSIONS, TARGET
@@ -154,7 +154,7 @@ _SUPPORTED: Final = (
     option(
         "--kube-api-qps",
         section=API_SERVER,
-        type=FiniteRange(),
+        type=FiniteNumber(),
         metavar="N",
         help="Sets clientConnection.qps if there is no --config.",
     ),

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from pyscheduler.cli.options import FILE, feature_gates, gates
 from pyscheduler.cli.problems import unreadable
+from pyscheduler.cli.sections import FullHelpGroup
 from pyscheduler.cli.volcano.conf import parse
 from pyscheduler.cli.volcano.translate import translate
 from pyscheduler.config.build import build_profiles
@@ -20,7 +21,7 @@ from pyscheduler.core.framework.handle import empty_handle
 _file = click.argument("file", type=FILE)
 
 
-@click.group
+@click.group(cls=FullHelpGroup)
 def config() -> None:
     """Validate configuration files and show their defaults.
 

@@ -14,14 +14,14 @@ import click
 from pyscheduler.cli import options
 from pyscheduler.cli.batch_command import kubeconfig_option
 from pyscheduler.cli.node_selection import NodeSelection
-from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.cli.sections import FullHelpGroup, SectionedCommand, option
 from pyscheduler.clock import SystemClock
 from pyscheduler.kube.connection import ConnectionOptions, connect
 
 _NODES: Final = "Nodes"
 
 
-@click.group(context_settings={"show_default": True})
+@click.group(cls=FullHelpGroup, context_settings={"show_default": True})
 def nodes() -> None:
     """Add, remove, fail, recover and drain nodes of a running cluster.
 

@@ -63,8 +63,8 @@ class OutputFile(click.Path):
 WRITABLE: Final = OutputFile()
 
 
-class FiniteRange(click.FloatRange):
-    """Range of numbers, none of which is NaN or infinite."""
+class FiniteNumber(click.types.FloatParamType):
+    """Number that is neither NaN nor infinite."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -73,11 +73,19 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class FiniteRange(FiniteNumber, click.FloatRange):
+    """Range of finite numbers."""
+
+
 SECONDS: Final = FiniteRange(min=0)
 
 
 def _integer(text: object) -> int:
-    return int(str(text).removeprefix("="))  # Go accepts -v=2, click -v2
+    digits = str(text).removeprefix("=")  # Go accepts -v=2, click -v2
+    try:
+        return int(digits)
+    except ValueError:
+        raise click.BadParameter(f"{digits!r} is not an integer") from None
 
 
 verbosity = option(

@@ -16,6 +16,7 @@ from pyscheduler import intree
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.cli import options
 from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.cli.sections import FullHelpGroup
 from pyscheduler.config.discover import OWN_DISTRIBUTION, Catalogue, installed
 from pyscheduler.config.load import default, load
 from pyscheduler.config.loaded import LoadedConfig
@@ -30,7 +31,7 @@ _WIDTHS = (100, 240)
 _NOT_ENABLED = "not enabled"
 
 
-@click.group
+@click.group(cls=FullHelpGroup)
 def plugins() -> None:
     """List the installed plugins, and what replaces those of other schedulers.
 

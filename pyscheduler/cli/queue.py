@@ -11,7 +11,7 @@ from pyscheduler.api import ApiError
 from pyscheduler.cli import options
 from pyscheduler.cli.batch_command import kubeconfig_option
 from pyscheduler.cli.command_problem import CommandProblem
-from pyscheduler.cli.sections import SectionedCommand
+from pyscheduler.cli.sections import FullHelpGroup, SectionedCommand
 from pyscheduler.kube.connection import Connection, ConnectionOptions, connect
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler_plugins.queues.plugin import DEFAULT_QUEUE
@@ -26,7 +26,7 @@ _MISSING: Final = 404
 _FORBIDDEN: Final = 403
 
 
-@click.group(context_settings={"show_default": True}, help=_HELP)
+@click.group(cls=FullHelpGroup, context_settings={"show_default": True}, help=_HELP)
 def queue() -> None:
     pass
 

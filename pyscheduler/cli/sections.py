@@ -13,6 +13,10 @@ OTHER: Final = "Other"
 """Title of the last section, which has `--help` and all options without a section."""
 
 
+_WHOLE: Final = 1_000
+"""Characters of a help line, more than any has."""
+
+
 class SectionOption(click.Option):
     """Option with the title of its section; an empty default is not shown."""
 
@@ -37,6 +41,17 @@ class SectionedCommand(click.Command):
         for title, records in (*sections.items(), (OTHER, others)):
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+class FullHelpGroup(click.Group):
+    """Group with help that lists each subcommand with its whole first sentence, which click would cut at the line."""
+
+    group_class = type
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, c.get_short_help_str(_WHOLE)) for name, c in commands if c and not c.hidden])
 
 
 def option(*names: str, section: str = OTHER, **attributes: Any) -> Callable[[F], F]:

@@ -22,13 +22,14 @@ from pyscheduler.backend.state.sqlite_lock import place_of
 from pyscheduler.backend.template import selector
 from pyscheduler.cli import options
 from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.sections import FullHelpGroup
 from pyscheduler.kube.paths import LEASES
 
 _GONE: Final = (404, 409)
 _MISSING: Final = 404
 
 
-@click.group(context_settings={"show_default": True})
+@click.group(cls=FullHelpGroup, context_settings={"show_default": True})
 def orphans() -> None:
     """List, adopt or release pods that belong to no task of the state file.
 

@@ -16,7 +16,7 @@ from pyscheduler.backend.state.request_queue import Forget, Kill, RequestQueue, 
 from pyscheduler.backend.task import RetryPolicy, TaskGang, TaskSpec
 from pyscheduler.cli import options, task_view
 from pyscheduler.cli.problems import CommandProblem
-from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.cli.sections import FullHelpGroup, SectionedCommand, option
 from pyscheduler.cli.task_file import read_tasks, validated
 from pyscheduler.cli.task_orphans import orphans
 from pyscheduler.cli.task_view import TaskFilter, TaskRow
@@ -60,7 +60,7 @@ _POLL_SECONDS = 0.3
 """Interval between two reads of the state file in seconds."""
 
 
-@click.group(context_settings={"show_default": True}, help=_HELP)
+@click.group(cls=FullHelpGroup, context_settings={"show_default": True}, help=_HELP)
 def tasks() -> None:
     pass
 
@@ -164,21 +164,21 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
 @option(
     "--pending-seconds",
     section=_ATTEMPTS,
-    type=options.FiniteRange(),
+    type=options.FiniteNumber(),
     metavar="S",
     help="Time limit for waiting for room (default: none).",
 )
 @option(
     "--start-seconds",
     section=_ATTEMPTS,
-    type=options.FiniteRange(),
+    type=options.FiniteNumber(),
     metavar="S",
     help="Time limit of a pod with a node to start (default: 600).",
 )
 @option(
     "--deadline-seconds",
     section=_ATTEMPTS,
-    type=options.FiniteRange(),
+    type=options.FiniteNumber(),
     metavar="S",
     help="Time limit of the task, including all attempts.",
 )

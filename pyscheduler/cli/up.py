@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import msgspec
-import yaml
 from click.core import ParameterSource
 from rich.console import Console
 
@@ -30,6 +28,7 @@ from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table, pending_reason
 from pyscheduler.cli.run import STOP_SIGNALS, until_signalled
 from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.cli.up_objects import crds, new_cluster
 from pyscheduler.cli.up_outputs import check_kubeconfig, copy_kubeconfig, write_snapshot
 from pyscheduler.cli.up_scheduler import InProcessScheduler, SchedulerCommand, StartedScheduler, no_scheduler
 from pyscheduler.cli.up_watch import after_changes, watch_cluster
@@ -198,11 +197,11 @@ def up(feature_gates: tuple[str, ...], verbosity: int, logging_format: str, **va
 
     \b
     Place the pods of manifests, show where they are, and exit:
-      pyscheduler up --apply manifests/examples --once
+      pyscheduler up --apply "$(pyscheduler manifests examples)" --once
 
     \b
     Node pools with zones, GPUs and taints; the file has an example of every field:
-      pyscheduler up --cluster config/clusters/gpu.yaml
+      pyscheduler up --cluster "$(pyscheduler manifests config)/clusters/gpu.yaml"
 
     \b
     Load the nodes and pods of a real cluster, and save the state at the end:
@@ -252,7 +251,7 @@ def _read_inputs(flags: UpOptions, given: set[str], gates: FeatureGates, context
     api, restored = _new_api(flags.seed), RestoreSummary()
     files = flags.load or ((flags.restore,) if flags.restore else ())
     if files:
-        apply(api, _builtin())
+        apply(api, crds())
         with Console(stderr=True).status(f"Loading {', '.join(map(str, files))}"):
             try:
                 restored = restore_objects(api, read_dumps(files))
@@ -305,7 +304,7 @@ async def _up(flags: UpOptions, inputs: _Inputs) -> int:
         stack.enter_context(Watchdog(heartbeat, metrics))
         templates = [template for pool in inputs.pools for template in pool.templates()]
         if not inputs.restored.stored:
-            apply(inputs.api, _builtin())
+            apply(inputs.api, new_cluster(inputs.manifests))
         apply(inputs.api, inputs.manifests)
         cluster = await stack.enter_async_context(EmbeddedCluster(templates, port=flags.port, api=inputs.api))
         if flags.snapshot is not None:
@@ -352,14 +351,6 @@ def _print_greeting(
         show(f"Removed the owners of {restored.without_owner} objects, because they are not in the files")
     for kind, count in restored.not_served.items():
         show(f"Left out {count} of {kind}: the kind is not served, and its definition is not in the files")
-
-
-def _builtin() -> list[Manifest]:
-    """Return the CustomResourceDefinitions that the bundled plugins need."""
-    folder = resources.files("pyscheduler.controllers") / "crds"
-    # In the order of their names, so that `kubectl get podgroups` means those of scheduling.x-k8s.io.
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
-    return [Manifest(f.name, yaml.safe_load(f.read_text(encoding="utf-8"))) for f in files]
 
 
 def _store_pools(api: Api, pools: Sequence[NodePool]) -> None:

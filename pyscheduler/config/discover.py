@@ -59,6 +59,9 @@ class Catalogue(msgspec.Struct):
         instead = replacement(name)
         if instead:
             return f"; {instead}"
+        module, dot, cls = name.rpartition(".")
+        if dot and module and cls:
+            return f'; did you mean "{module}:{cls}"? A class of a file is named as module:Class'
         return did_you_mean(name, (*self.registry.names(), *self.unimplemented))
 
     def import_plugin(self, reference: str, path: str, report: Report) -> PluginRegistration | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from pyscheduler.cli import app
 from pyscheduler.cli.bench import compare
+from pyscheduler.cli.commands import HELP, OTHER_NAMES
 from pyscheduler.cli.run import run
 from pyscheduler.cli.sections import OTHER, SectionedCommand, option
 from pyscheduler.cli.tasks import run as run_tasks
@@ -71,3 +73,30 @@ def test_options_without_a_section_come_last_and_empty_defaults_are_not_shown() 
         "A:\n  --first TEXT  One.\n  --third TEXT  Three.  [default: x]\n"
         "\nOther:\n  --second TEXT  Two.\n  --help         Show this message and exit.\n"
     )
+
+
+def every_command(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words of a command and of those below it."""
+    yield words
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from every_command(below, (*words, name))
+
+
+@pytest.mark.parametrize("words", list(every_command(app)), ids=lambda words: " ".join(words) or "pyscheduler")
+def test_help_shows_whole_sentences_and_real_ranges(words: tuple[str, ...]) -> None:
+    text = CliRunner().invoke(app, [*words, "--help"], terminal_width=100).output
+    commands = text.partition("\nCommands:\n")[2].partition("\n\n")[0]
+    assert "..." not in commands
+    assert "=None" not in text
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_name_of_another_programs_command_leads_to_the_one_here(name: str) -> None:
+    result = CliRunner().invoke(app, [name, "pod-1"])
+    assert (result.exit_code, f"Did you mean '{OTHER_NAMES[name]}'?" in result.output) == (2, True)
+    word = OTHER_NAMES[name].split()[0]
+    assert word in HELP or CliRunner().invoke(app, [word]).exit_code == 0

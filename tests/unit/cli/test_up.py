@@ -88,6 +88,27 @@ def test_equal_seeds_give_equal_uids_and_names(tmp_path: Path) -> None:
     assert uids[0] == uids[1]
 
 
+def test_claims_without_a_class_get_the_default_one_and_its_pods_a_node(tmp_path: Path) -> None:
+    """Manifests for other clusters seldom name a StorageClass."""
+    claims, snapshot = tmp_path / "claims.yaml", tmp_path / "snapshot.json"
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
+    claims.write_text(yaml.safe_dump(claim))
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    result = up("--apply", claims, "--apply", pod_file(tmp_path, "db", volumes=volumes), "--snapshot", snapshot)
+    assert result.exit_code == 0, result.output
+    assert saved(snapshot, "PersistentVolumeClaim")["data"]["spec"]["storageClassName"] == "standard"
+
+
+def test_a_class_of_the_manifests_is_the_only_one(tmp_path: Path) -> None:
+    file, snapshot = tmp_path / "class.yaml", tmp_path / "snapshot.json"
+    file.write_text(
+        "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\nprovisioner: disk.example.com\n"
+    )
+    assert up("--apply", file, "--snapshot", snapshot).exit_code == 0
+    assert list(saved(snapshot, "StorageClass")) == ["fast"]
+
+
 def test_without_scheduler_pods_stay_pending(tmp_path: Path) -> None:
     result = up("--timeout", "1", "--no-scheduler", "--apply", pod_file(tmp_path, "a"))
     assert (result.exit_code, "without a scheduler" in result.output) == (1, True)

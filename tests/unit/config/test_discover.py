@@ -244,6 +244,12 @@ def test_plugin_of_another_scheduler_is_reported_with_its_replacement(name: str,
     assert f'.name: FilterPlugin "{name}" does not exist; {expected}' in only_problem(enable(name))
 
 
+def test_a_dot_for_the_colon_of_an_import_path_is_reported_with_the_right_form() -> None:
+    assert '"headroom.Headroom" does not exist; did you mean "headroom:Headroom"?' in only_problem(
+        enable("headroom.Headroom")
+    )
+
+
 def test_points_of_a_class_are_in_framework_order() -> None:
     assert points_of(plugins.Second) == ("preFilter", "filter")
     assert points_of(plugins.Chatty) == ("filter", "score")
