@@ -3,6 +3,7 @@
     PlacementSearch.run
         _candidate_domains         topology.py: with topology constraints, the domains to try
         _place_in_best             or placement_candidates.py: with a PlacementGenerate plugin, the best that fits
+        _has_too_little_room       full_nodes.py: many equal members of which too few fit are only counted
         _place_by_score            larger members first, each on its best node
         _place_with_backtracking   if that fails and the members differ: each on the tightest node, with alternatives
     PlacementSearch.undo
@@ -25,11 +26,11 @@ from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.pod_group_cycle import PlacementCandidate
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.api.resources import quantity
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.pod_groups.extension_points import check_placement
+from pyscheduler.core.pod_groups.full_nodes import COUNTED_FROM, MemberCount
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.placement_candidates import (
     ScoredPlacement,
@@ -38,6 +39,7 @@ from pyscheduler.core.pod_groups.placement_candidates import (
     score_placement,
     tightest_first,
 )
+from pyscheduler.core.pod_groups.room import lacking_resources
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.queue.queued_pod_group import MemberPods
 from pyscheduler.core.scheduling.binding import assume, forget_pod
@@ -213,6 +215,8 @@ class PlacementSearch:
         """Place the members within a domain, or anywhere. Return True if enough are placed; otherwise none is."""
         allowed = self._allowed
         self._within = within if allowed is None else allowed if within is None else within & allowed
+        if self._is_uniform and len(largest_first) >= COUNTED_FROM and self._has_too_little_room(largest_first):
+            return False
         if self._place_by_score(largest_first) and self._is_feasible(largest_first):
             return True
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
@@ -226,6 +230,23 @@ class PlacementSearch:
         self.undo()
         self.failures = failures
         return False
+
+    def _has_too_little_room(self, members: Sequence[QueuedPod]) -> bool:
+        """Return True if it is certain that too few of the equal members fit; `failures` has the reasons then."""
+        group = self._group
+        needed = self._context.groups.needed_count(group)
+        if group.min_count_by_role or group.subgroups or len(members) < needed:
+            return False
+        found = MemberCount(self._context, self._now, self.place).run(members, needed, self._within)
+        self.undo()
+        if found is None:
+            return False
+        self.fitting, self.missing = found.count, found.lacks
+        self.fitting_members = frozenset(queued.pod.uid for queued in members[: found.count])
+        # The search would go on until too few are left.
+        tried = members[found.count : found.count + len(members) - needed + 1]
+        self.failures = {queued.pod.uid: found.failure for queued in tried}
+        return True
 
     def _is_feasible(self, members: Sequence[QueuedPod]) -> bool:
         """Return True if no plugin rejects the placement as a whole."""
@@ -262,17 +283,7 @@ class PlacementSearch:
     def _missing_resources(self, members: Iterable[QueuedPod]) -> str:
         """Return what the first member without a node lacks on the node with the most room for it; "" if nothing."""
         pod = next((queued.pod for queued in members if queued.pod.uid in self.failures), None)
-        nodes = self._context.state.table()
-        if pod is None or not len(nodes):
-            return ""
-        lacks = {
-            resource: np.maximum(amount - (nodes.allocatable(resource) - nodes.requested(resource)), 0)
-            for resource, amount in pod.requests.effective.items()
-        }
-        share = sum((lack / pod.requests.effective[resource] for resource, lack in lacks.items()), np.zeros(len(nodes)))
-        i = int(share.argmin())
-        parts = [f"{quantity(resource, int(lack[i]))} {resource}" for resource, lack in lacks.items() if lack[i]]
-        return f"{' and '.join(parts)} on node {nodes.names[i]}" if parts else ""
+        return "" if pod is None else lacking_resources(self._context.state.table(), pod)
 
     # -- by score ----------------------------------------------------------------------------------------------------
 

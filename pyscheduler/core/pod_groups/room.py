@@ -10,6 +10,7 @@ import numpy as np
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.quantity import MAX_INT64
+from pyscheduler.api.resources import quantity
 from pyscheduler.core.scheduling.failure import Failure
 
 _UNLIMITED = 1 << 31
@@ -58,6 +59,20 @@ def most_members(nodes: NodeTable, least: Mapping[str, int]) -> int:
     """Return how many members of these requests all nodes have room for."""
     free = {resource: nodes.allocatable(resource) - nodes.requested(resource) for resource in least}
     return int(members_that_fit(free, least, len(nodes)).sum())
+
+
+def lacking_resources(nodes: NodeTable, pod: Pod) -> str:
+    """Return what the pod lacks on the node with the most room for it, such as `1 cpu on node n2`; "" if nothing."""
+    if not len(nodes):
+        return ""
+    lacks = {
+        resource: np.maximum(amount - (nodes.allocatable(resource) - nodes.requested(resource)), 0)
+        for resource, amount in pod.requests.effective.items()
+    }
+    share = sum((lack / pod.requests.effective[resource] for resource, lack in lacks.items()), np.zeros(len(nodes)))
+    i = int(share.argmin())
+    parts = [f"{quantity(resource, int(lack[i]))} {resource}" for resource, lack in lacks.items() if lack[i]]
+    return f"{' and '.join(parts)} on node {nodes.names[i]}" if parts else ""
 
 
 def fits_empty_nodes(nodes: NodeTable, least: Mapping[str, int], needed: int) -> bool:

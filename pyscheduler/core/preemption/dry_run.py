@@ -87,7 +87,7 @@ class DryRunner:
             filters = [p for p in profile.filter if p.name not in cycle.skipped]
             pod_dependent = [p for p in filters if _reads(p) is not Reads.OWN_NODE]
             extensions = pre_filter_extensions(profile, cycle)
-            one_node = not extensions and all(_depends_on_own_row(p) for p in filters)
+            one_node = not extensions and all(depends_on_own_row(p) for p in filters)
             plugins = self._plugins[key] = _Plugins(profile, extensions, filters, pod_dependent, one_node)
         return plugins
 
@@ -164,7 +164,7 @@ class DryRunner:
         """Return the first rejection of each node, and True if all filters ran."""
         statuses = NodeToStatus(len(table))
         for plugin in self.plugins(cycle).filters:
-            result = self._filter_all(plugin, cycle, pod, table) if _depends_on_own_row(plugin) else None
+            result = self._filter_all(plugin, cycle, pod, table) if depends_on_own_row(plugin) else None
             if result is None:
                 return statuses, False
             if result.rejections:
@@ -210,7 +210,7 @@ def _reads(plugin: FilterPlugin) -> Reads:
     return plugin.reads if plugin.reads_in_dry_run is None else plugin.reads_in_dry_run
 
 
-def _depends_on_own_row(plugin: FilterPlugin) -> bool:
+def depends_on_own_row(plugin: FilterPlugin) -> bool:
     """Return True if the result depends only on the node and its pods, not on how they came there."""
     return _reads(plugin) <= Reads.OWN_NODE_AND_PODS and not has_pre_filter_extensions(plugin)
 
