@@ -119,7 +119,7 @@ class QuotaAccountant:
     def __init__(self, budget: Budget | None, table: TaskTable) -> None:
         self.changed = BroadcastEvent()
         """Notified when the offer may have grown."""
-        self.on_change: Callable[[], None] = lambda: None
+        self.listeners: list[Callable[[], None]] = []
         """Called before `changed` is notified."""
         self._budget, self._table = budget, table
         self._limit: Resources | None = None
@@ -139,7 +139,8 @@ class QuotaAccountant:
     def notify(self) -> None:
         """Notify all backends with this budget that the offer may have grown."""
         for member in list(self._members):
-            member.on_change()
+            for listener in member.listeners:
+                listener()
             member.changed.notify_all()
 
     def leave(self) -> None:

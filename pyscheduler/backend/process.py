@@ -110,7 +110,7 @@ class BackendRuntime:
             self.table, settings, self._subscription, self.update_queue.put, create_executor, context
         )
         self.admission = AdmissionQueue(self.quota, settings.backfill_seconds, self.insert, context.clock)
-        self.quota.on_change = self.admission.wake
+        self.quota.listeners.append(self.admission.wake)
         self._watchdog = LoopWatchdog(context.problems, settings.blocked_seconds)
         labels = selector(settings.name)
         seconds, rng = settings.poll_seconds, context.rng
