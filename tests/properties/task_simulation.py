@@ -205,7 +205,9 @@ class DurableState:
             assert record.attempt >= before.attempt, f"{record.id} went back to attempt {record.attempt}"
             assert record.version >= before.version
             if before.final:
-                same = msgspec.structs.replace(record, acknowledged=before.acknowledged, cleaned=before.cleaned)
+                assert record.unreleased == ({} if record.cleaned else before.unreleased)
+                rest = {"acknowledged": before.acknowledged, "cleaned": before.cleaned, "unreleased": before.unreleased}
+                same = msgspec.structs.replace(record, **rest)
                 assert same == before, f"{record.id} left {before.phase}: {record}"
         self.stored.records.update({record.id: record for record in changed})
         self.stored.resource_version = place or self.stored.resource_version

@@ -1,9 +1,9 @@
 """Costs of the task backend without faults, beside a bare client that creates, watches and deletes the same pods.
 
-    python -m tests.tasks.throughput --tasks 1000 --control-plane real --out build/tasks-throughput
+    python -m tests.tasks.throughput --tasks 1000 --control-plane real
 
-Both run in a process of their own, in turns on one cluster. The bare client has no state, no finalizers and no retries:
-it is the least that the same pods cost in Python.
+Both run in a process of their own, in turns, on uvloop as `pyscheduler tasks run`. The bare client has no
+state, no finalizers and no retries: it is the least that the same pods cost in Python.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
+
+import uvloop
 
 from pyscheduler.backend import BackendSettings, FixedBudget, KubernetesClient, KubernetesTaskBackend, Resources
 from pyscheduler.backend.state.sqlite import SqliteState
@@ -184,7 +186,7 @@ def main() -> None:
     if arguments.worker:
         options = json.loads(arguments.worker)
         work = run_backend(options) if options["client"] == "backend" else run_bare_client(options)
-        sys.stdout.write(json.dumps(per_task(asyncio.run(work), options["tasks"])))
+        sys.stdout.write(json.dumps(per_task(uvloop.run(work), options["tasks"])))
         return
     with TemporaryDirectory() as folder:
         sys.stdout.write(json.dumps(asyncio.run(_main(arguments, Path(folder))), indent=2) + "\n")
