@@ -173,6 +173,9 @@ class Scheduler:
             watches = await stack.enter_async_context(_Running([r.run() for r in self.reflectors]))
             self._watches = watches
             work = await stack.enter_async_context(_Running([self.executor.run()]))
+            # Connections are opened while the lists are read, so that the first bindings need not wait for them, and
+            # also after short lists: uvloop logs an error for each one that is cancelled during the TLS handshake.
+            await stack.enter_async_context(_Running([self._warm()]))
             with gc_tuning.collection_paused():
                 await self._sync(watches)
                 stack.enter_context(gc_tuning.GcTuning())
@@ -246,9 +249,7 @@ class Scheduler:
 
     async def _sync(self, watches: _Running) -> None:
         started = self._clock.now()
-        # Open connections while the lists are read, so that the first bindings need not wait for them.
-        async with _Running([self._warm()]):
-            await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
+        await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
         for key in DEFAULT_TOPOLOGY_KEYS:
             self.machine.build_topology_column(key)
             await asyncio.sleep(0)  # a column takes 30 ms with 50,000 nodes

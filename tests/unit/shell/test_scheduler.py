@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from pyscheduler.cli.run import health_checks
 from pyscheduler.config.load import from_value
 from pyscheduler.kube.connection import Connection
@@ -92,6 +94,28 @@ async def test_scheduler_lists_the_cluster_but_writes_nothing_before_it_leads(
         assert scheduler.machine.context.queue.pending_counts()["active"] == 1
         leadership.grant()
         await until(lambda: api.of("POST", BINDING))
+
+
+async def test_connections_that_are_being_opened_when_the_lists_are_read_are_not_abandoned(
+    api: FakeApi, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first bindings need them, and the event loop logs an error for each TLS handshake that is cancelled."""
+    requested, made, opened = asyncio.Event(), asyncio.Event(), []
+
+    async def warm(_: Connection, connections: int) -> None:
+        requested.set()
+        await made.wait()
+        opened.append(connections)
+
+    monkeypatch.setattr(Connection, "warm", warm)
+    leadership = FakeLeadership()
+    async with scheduling(api, connection, leadership) as scheduler:
+        await requested.wait()
+        await until(lambda: not scheduler.unsynced)
+        leadership.grant()
+        await until(lambda: api.of("POST", BINDING))
+        made.set()
+        await until(lambda: opened)
 
 
 async def test_scheduler_with_delay_cache_until_active_lists_nothing_before_it_leads(
