@@ -99,8 +99,9 @@ class PlacementSearch:
         """
         self._allowed = allowed
         members = list(members)
-        largest_first = members if len(members) == 1 else _largest_first(members, self._context.state.table())
-        self._is_uniform = len({queued.pod.signature.template for queued in largest_first}) == 1
+        signatures = {queued.pod.signature for queued in members}
+        largest_first = members if len(signatures) == 1 else _largest_first(members, self._context.state.table())
+        self._is_uniform = len({signature.template for signature in signatures}) == 1
         if self._is_uniform:
             if not largest_first[0].pod.spec.resource_claims:
                 self._within_quota = self._context.groups.needed_count(self._group)
@@ -296,7 +297,7 @@ class PlacementSearch:
                 self.failures[members[0].pod.uid] = failure
             return not self._is_short(())
         rejected: dict[PodSignature, Failure] = {}
-        attracts = any(_requires_pods(queued.pod) for queued in members)
+        attracts = any(map(_requires_pods, {queued.pod.signature for queued in members}))
         for i, queued in enumerate(members):
             signature = queued.pod.signature
             failure = rejected.get(signature) or self.place(queued)
@@ -436,9 +437,9 @@ def _largest_first(members: Iterable[QueuedPod], nodes: NodeTable) -> list[Queue
     return sorted(members, key=lambda queued: (-sizes[queued.pod.signature], places[queued.pod.signature]))
 
 
-def _requires_pods(pod: Pod) -> bool:
-    """Return True if the pod has to be placed beside other pods."""
-    affinity = pod.signature.affinity.pod_affinity
+def _requires_pods(signature: PodSignature) -> bool:
+    """Return True if pods of the signature have to be placed beside other pods."""
+    affinity = signature.affinity.pod_affinity
     return affinity is not None and bool(affinity.required_during_scheduling_ignored_during_execution)
 
 
