@@ -35,7 +35,7 @@ _Condition = tuple[str, bool, tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class History:
+class ScalingHistory:
     """What stabilization windows and rate policies need of the past."""
 
     recommendations: Recommendations = ()
@@ -68,14 +68,14 @@ class _Decision:
 
 
 def reconcile(
-    autoscaler: Json, target: ScaleTarget | None, now: float, history: History | None = None
-) -> tuple[Plan, History]:
+    autoscaler: Json, target: ScaleTarget | None, now: float, history: ScalingHistory | None = None
+) -> tuple[Plan, ScalingHistory]:
     """Return the actions for an autoscaler, None as target if it does not exist, and the new history."""
-    history = history or History()
+    history = history or ScalingHistory()
     if is_deleting(autoscaler):
         return Plan(), history
     if target is None:
-        return Plan(_without_target(autoscaler, now)), History()
+        return Plan(_without_target(autoscaler, now)), ScalingHistory()
     current = replicas_of(target.obj)
     decision = _decide(autoscaler, target, current)
     recommendations, rescales = history.recommendations, recent(autoscaler, history.rescales, now)
@@ -97,7 +97,7 @@ def reconcile(
         text = f"New size: {decision.replicas}; reason: {decision.reason}"
         actions.append(RecordAction(autoscaler, "SuccessfulRescale", text))
     plan = Plan(actions + _status(autoscaler, target, decision, now), decision.requeue_at)
-    return plan, History(recommendations, rescales)
+    return plan, ScalingHistory(recommendations, rescales)
 
 
 def _decide(autoscaler: Json, target: ScaleTarget, current: int) -> _Decision:

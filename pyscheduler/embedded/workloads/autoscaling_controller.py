@@ -13,7 +13,7 @@ from pyscheduler.embedded.client.kinds import AUTOSCALERS
 from pyscheduler.embedded.objects import Json, Key, labels_of
 from pyscheduler.embedded.selectors import selector_test
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
-from pyscheduler.embedded.workloads.autoscaling import History, ScaleTarget, reconcile
+from pyscheduler.embedded.workloads.autoscaling import ScaleTarget, ScalingHistory, reconcile
 from pyscheduler.embedded.workloads.objects import is_active, is_ready, key_of, uid_of
 from pyscheduler.embedded.workloads.recorder import EventRecorder
 from pyscheduler.kube.object_client import ObjectClient
@@ -36,7 +36,7 @@ class AutoscalingController:
         self.informers = (self._autoscalers,)
         self._by_target: dict[_Reference, set[Key]] = {}
         self._in_namespace: dict[str, set[_Reference]] = {}
-        self._history: dict[Key, tuple[str, History]] = {}
+        self._history: dict[Key, tuple[str, ScalingHistory]] = {}
         """UID and history of each autoscaler."""
         self._recorder = EventRecorder(client, clock)
         self.queue: WorkQueue[Key] = WorkQueue(clock)
@@ -52,7 +52,7 @@ class AutoscalingController:
             self.queue.forget(key)
             self._history.pop(key, None)
             return
-        uid, history = self._history.get(key, ("", History()))
+        uid, history = self._history.get(key, ("", ScalingHistory()))
         plan, history = reconcile(
             autoscaler, self._target(autoscaler), self._clock.wall(), history if uid == uid_of(autoscaler) else None
         )
