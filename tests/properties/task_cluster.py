@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
@@ -51,7 +51,10 @@ class Cluster:
         self.pods: dict[str, PodState] = {}
         self.version = 100
         self.floor = 0
-        self.created: Counter[str] = Counter()
+        self.created: defaultdict[str, list[str]] = defaultdict(list)
+        """Uids of the pods of each task."""
+        self.vanished: set[str] = set()
+        """Uids of pods that were deleted without the backend, despite its finalizer."""
         self.refusals: Counter[str] = Counter()
         """Number of creates still to be rejected because of a quota, by task."""
         self.objects = FakeObjects()
@@ -92,7 +95,7 @@ class Cluster:
             has_finalizer=has_finalizer,
             created_at=self.now(),
         )
-        self.created[task] += 1
+        self.created[task].append(uid)
         self.put(pod)
         self._begin(self._live(name, uid, self._fate(task, attempt)))
         return self.pods[name]
@@ -243,6 +246,7 @@ class Cluster:
                 self.delete(name, uid)
         elif fate is Fate.STRIP:
             if self._change(name, uid, has_finalizer=False):
+                self.vanished.add(uid)
                 self.delete(name, uid, 0)
         else:
             reasons = {Fate.EVICT: "EvictionByEvictionAPI", Fate.PREEMPT: "PreemptionByScheduler"}
