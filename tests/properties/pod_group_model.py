@@ -138,7 +138,10 @@ class PodGroupModel:
         missed = []
         for group in self.groups:
             pending = [each for each in self._members(group) if self._is_pending(each)]
-            needed = max(1, group.minimum - self._started(group))
+            started = sum(
+                self._has_node(each) and self._node_of(each) in self.cluster.nodes for each in self._members(group)
+            )
+            needed = max(1, group.minimum - started)  # members on deleted nodes are lost
             if group.is_declared and pending and any_fit([cpu_of(each) for each in pending], needed, free):
                 missed.append(group.name)
         members = {each["metadata"]["name"] for group in self.groups for each in self._members(group)}
