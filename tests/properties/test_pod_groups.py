@@ -10,7 +10,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from pyscheduler.api import EvictionUnit, Pod
-from pyscheduler.core.pod_groups import eviction_units, preemption
+from pyscheduler.core.pod_groups import eviction_units, full_nodes, placement, preemption
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.queue import SchedulingQueue
@@ -76,6 +76,20 @@ def test_commands_depend_on_events_alone(script: list[Step]) -> None:
     check_commands(script)
 
 
+def check_counted(script: list[Step]) -> None:
+    """Check that the commands are the same if groups that lack room are counted, however small they are."""
+    searched = run(script).commands()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placement, "COUNTED_FROM", 2)
+        assert run(script).commands() == searched
+
+
+@quick(25)
+@given(STEPS)
+def test_count_of_members_has_the_outcome_of_a_search(script: list[Step]) -> None:
+    check_counted(script)
+
+
 # -- planted bugs --------------------------------------------------------------------------------------------------
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -118,6 +132,21 @@ def _evict_pods_that_a_group_needs(patch: pytest.MonkeyPatch) -> None:
 def test_property_catches_planted_bug(plant: Plant, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     assert_caught(check_bound, STEPS, AssertionError, match=message)
+
+
+def _count_one_member_less(patch: pytest.MonkeyPatch) -> None:
+    run_count = full_nodes.MemberCount.run
+
+    def one_less(self: full_nodes.MemberCount, *args: Any) -> full_nodes.MembersThatFit | None:
+        found = run_count(self, *args)
+        return found and replace(found, count=found.count - 1)
+
+    patch.setattr(full_nodes.MemberCount, "run", one_less)
+
+
+def test_property_of_counted_members_catches_planted_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    _count_one_member_less(monkeypatch)
+    assert_caught(check_counted, STEPS, AssertionError)
 
 
 def _ignore_priority_of_groups(patch: pytest.MonkeyPatch) -> None:
