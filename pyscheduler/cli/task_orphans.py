@@ -193,7 +193,7 @@ def adopt(state: Path, kubeconfig: Path | None, context: str, namespace: str, na
 @click.option("--delete", is_flag=True, help="Delete the pods too.")
 @click.option(
     "--unused-for",
-    type=options.FiniteRange(),
+    type=options.SECONDS,
     metavar="S",
     help="Do nothing unless no process has run the backend for S seconds.",
 )

@@ -51,8 +51,9 @@ class Cluster:
         self.pods: dict[str, PodState] = {}
         self.version = 100
         self.floor = 0
-        self.created: defaultdict[str, list[str]] = defaultdict(list)
-        """Uids of the pods of each task."""
+        self.created: Counter[str] = Counter()
+        """Number of pods created for each task."""
+        self.created_uids: defaultdict[str, set[str]] = defaultdict(set)
         self.vanished: set[str] = set()
         """Uids of pods that were deleted without the backend, despite its finalizer."""
         self.refusals: Counter[str] = Counter()
@@ -95,7 +96,8 @@ class Cluster:
             has_finalizer=has_finalizer,
             created_at=self.now(),
         )
-        self.created[task].append(uid)
+        self.created[task] += 1
+        self.created_uids[task].add(uid)
         self.put(pod)
         self._begin(self._live(name, uid, self._fate(task, attempt)))
         return self.pods[name]

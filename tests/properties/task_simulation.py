@@ -409,7 +409,7 @@ class TaskSimulation:
         assert record.attempt <= most
         # A pod that vanishes before the answer to its create has arrived was never there for the backend.
         unseen = self.cluster.vanished - self.durable_state.recorded_pods
-        assert len(set(self.cluster.created[record.id]) - unseen) <= most, "more pods than attempts"
+        assert len(self.cluster.created_uids[record.id] - unseen) <= most, "more pods than attempts"
 
 
 RETRIED = {

@@ -21,6 +21,7 @@ from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.state.sqlite_file import APPLICATION
 from pyscheduler.backend.state.sqlite_records import checksum
 from tests.tasks.records import full_record, record, spec
+from tests.tasks.state_contract import without_place
 
 ROOT = Path(__file__).parents[3]
 
@@ -106,7 +107,7 @@ async def test_changed_byte_is_noticed_or_has_no_effect(tmp_path: Path) -> None:
         copy.write_bytes(content[:place] + bytes([content[place] ^ 1 << rng.randrange(8)]) + content[place + 1 :])
         store = SqliteState(copy)
         try:
-            assert await store.open() == saved, f"byte {place}"
+            assert without_place(await store.open()) == saved, f"byte {place}"
         except StateProblem:
             noticed += 1
         await store.close()
@@ -157,7 +158,7 @@ async def test_file_of_an_earlier_schema_is_migrated_with_a_backup(tmp_path: Pat
     saved = create_file_of_schema_1(file)
     store = SqliteState(file)
     opened = await store.open()
-    assert (opened, list(opened.records)) == (saved, ["b", "a"])
+    assert (without_place(opened), list(opened.records)) == (saved, ["b", "a"])
     await store.commit([record("d")])
     await store.close()
     with RequestQueue(file) as queue:
@@ -210,7 +211,8 @@ async def test_full_disk_is_an_error_and_the_commit_has_no_effect(tmp_path: Path
     store._db.execute("PRAGMA max_page_count = 100000")
     await store.commit([record("b")])
     await store.close()
-    assert (await SqliteState(tmp_path / "tasks.db").open()) == SavedState({"a": record("a"), "b": record("b")}, None)
+    saved = without_place(await SqliteState(tmp_path / "tasks.db").open())
+    assert saved == SavedState({"a": record("a"), "b": record("b")}, None)
 
 
 async def test_error_names_a_missing_directory(tmp_path: Path) -> None:

@@ -114,7 +114,14 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """`up --snapshot state.json`, started completely."""
     words = ["up", "--nodes", "1", "--no-scheduler", "--snapshot", "state.json", "--kubeconfig-out", "kubeconfig"]
     command = [sys.executable, "-c", "from pyscheduler.cli import main; main()", *words]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests may run under nohup
+    )
     assert process.stdout is not None
     for line in process.stdout:
         if "get pods" in line:
