@@ -202,6 +202,7 @@ def test_bad_value_is_rejected_in_one_line_that_names_the_option(
     arguments = [word.format(folder=folder) for word in ARGUMENTS.get(tested.command, ())]
     flags = arguments if tested.flag not in arguments else arguments[: arguments.index(tested.flag)]
     monkeypatch.setattr(sys, "argv", ["pyscheduler", *tested.command, *flags, f"{tested.flag}={value}"])
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", None)  # click's program name under `python -m pytest`
     with pytest.raises(SystemExit) as ended:
         main()
     _, err = capfd.readouterr()

@@ -317,7 +317,7 @@ async def test_missing_resource_counts_as_empty_until_it_is_installed(
     kind = ResourceKind("example.com", "v1", "widgets", "Widget")
     path = "/apis/example.com/v1/widgets"
     api.script(path, refused(404), refused(404), listed(A1), refused(404), refused(404))
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="pyscheduler")
     followed = follow(kind)
     async with asyncio.timeout(5):
         await followed.reflector.synced.wait()

@@ -139,7 +139,7 @@ async def test_reconfigure_fails_when_a_resource_cannot_be_listed(
     api: FakeApi, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await succeeded_pods(api)
-    monkeypatch.setattr(module, "LISTING", 1.0)
+    monkeypatch.setattr(module, "LISTING", 3.0)
     with pytest.raises(ConfigError, match=r"plugins watch what cannot be listed: podgroups \(/apis/.*\)"):
         await scheduler.reconfigure(loads(GANG))
     assert permits(scheduler) == []
