@@ -36,7 +36,7 @@ _Condition = tuple[str, bool, tuple[str, str]]
 
 @dataclass(frozen=True)
 class ScalingHistory:
-    """What stabilization windows and rate policies need of the past."""
+    """Recommendations for the stabilization windows, and rescales for the rate policies."""
 
     recommendations: Recommendations = ()
     rescales: tuple[Rescale, ...] = ()

@@ -91,28 +91,27 @@ def _most(autoscaler: Json, current: int, rescales: Sequence[Rescale], now: floa
     """Return the number of replicas to which the target may grow now."""
     if dig(autoscaler, "spec", "behavior") is None:
         return max(2 * _at_start(current, rescales, now - SYNC_SECONDS), _LEAST_LIMIT)
-    selects = _select_policy(autoscaler, "scaleUp")
-    if selects == "Disabled":
-        return current
-    bounds = []
-    for policy in _policies(autoscaler, "scaleUp"):
-        start, value = _at_start(current, rescales, now - float(policy["periodSeconds"])), int(policy["value"])
-        bounds.append(start + value if policy["type"] == "Pods" else math.ceil(start * (1 + value / 100)))
-    return min(bounds) if selects == "Min" else max(bounds)
+    bounds = _bounds(autoscaler, "scaleUp", current, rescales, now)
+    return {"Disabled": current, "Min": min(bounds)}.get(_select_policy(autoscaler, "scaleUp"), max(bounds))
 
 
 def _least(autoscaler: Json, current: int, rescales: Sequence[Rescale], now: float) -> int:
     """Return the number of replicas to which the target may shrink now."""
     if dig(autoscaler, "spec", "behavior") is None:
         return 0
-    selects = _select_policy(autoscaler, "scaleDown")
-    if selects == "Disabled":
-        return current
+    bounds = _bounds(autoscaler, "scaleDown", current, rescales, now)
+    return {"Disabled": current, "Min": max(bounds)}.get(_select_policy(autoscaler, "scaleDown"), min(bounds))
+
+
+def _bounds(autoscaler: Json, direction: str, current: int, rescales: Sequence[Rescale], now: float) -> list[int]:
+    """Return the number of replicas that each policy allows. Percentages allow more rather than less."""
+    sign, rounded = (1, math.ceil) if direction == "scaleUp" else (-1, math.trunc)
     bounds = []
-    for policy in _policies(autoscaler, "scaleDown"):
-        start, value = _at_start(current, rescales, now - float(policy["periodSeconds"])), int(policy["value"])
-        bounds.append(start - value if policy["type"] == "Pods" else int(start * (1 - value / 100)))
-    return max(bounds) if selects == "Min" else min(bounds)
+    for policy in _policies(autoscaler, direction):
+        start = _at_start(current, rescales, now - float(policy["periodSeconds"]))
+        change = sign * int(policy["value"])
+        bounds.append(start + change if policy["type"] == "Pods" else rounded(start * (1 + change / 100)))
+    return bounds
 
 
 def _policies(autoscaler: Json, direction: str) -> Sequence[Json]:

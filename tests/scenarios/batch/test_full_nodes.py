@@ -115,7 +115,7 @@ CASES = {
 
 @dataclass
 class Outcome:
-    """What a cluster shows of a group."""
+    """Outcome of a group: its bindings, evictions, conditions and messages."""
 
     bound: set[str]
     evicted: list[str]

@@ -17,7 +17,7 @@ CHECKED = DEADLINE + 2.0
 
 
 class Rollout:
-    """A Deployment of two pods whose status is kept from one reconciliation to the next."""
+    """A Deployment of two pods; its status is kept from one reconciliation to the next."""
 
     def __init__(self, deadline: int | None = DEADLINE) -> None:
         self.deployment = deployment(2, progressDeadlineSeconds=deadline)
