@@ -55,8 +55,9 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Times of the pods' states, by uid."""
 
     def times_of(self, pod: PodState, now: float) -> PodTimes:
-        """Return the times of the pod's states, `now` for those that are new."""
-        return self.times.get(pod.uid, PodTimes(observed=now)).after(pod, now)
+        """Return the times of the pod's states, `now` for all of them if the pod is new."""
+        times = self.times.get(pod.uid)
+        return times if times is not None else PodTimes(observed=now).after(pod, now)
 
 
 class CreatePod(NamedTuple):

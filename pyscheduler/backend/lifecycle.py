@@ -8,11 +8,12 @@ recorded.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -46,6 +47,8 @@ from pyscheduler.backend.template import pod_name
 
 REPEAT_SECONDS = 30.0
 """Seconds after which an accepted deletion without visible effect is sent again."""
+COMMIT_INTERVAL_SECONDS = 0.025
+"""Shortest time between two reconciliations, unless the owner waits: a commit costs as much as ten tasks in it."""
 _SERVER_FAILED = 500
 _log = logging.getLogger(__name__)
 
@@ -100,7 +103,7 @@ class TaskPodsLifecycleManager:
         self._resource_version_at = -math.inf
         self._warned: set[str] = set()
         self._stopping = False
-        self._wake = asyncio.Event()
+        self._wake, self._urgent = asyncio.Event(), asyncio.Event()
         self._reconcile_lock = asyncio.Lock()
         self.executor = create_executor(self.handle_result)
 
@@ -118,13 +121,16 @@ class TaskPodsLifecycleManager:
         """Let `run` return after the current reconciliation."""
         self._stopping = True
         self._wake.set()
+        self._urgent.set()
 
     # -- events ----------------------------------------------------------------------------------------------------
 
     def enqueue(self, *tasks: str) -> None:
-        """Reconcile these tasks soon; without tasks, commit what has changed."""
+        """Reconcile these tasks soon; without tasks, commit what has changed at once."""
         self._dirty.update(dict.fromkeys(tasks))
         self._wake.set()
+        if not tasks:
+            self._urgent.set()
 
     async def handle_pods(self, snapshot: PodsSnapshot) -> None:
         """Handle changed pods. Returns after a reconciliation that is in progress; the store merges later changes."""
@@ -243,9 +249,15 @@ class TaskPodsLifecycleManager:
 
     async def run(self) -> None:
         """Reconcile until stopped. StateLost when another process has taken the state."""
-        backoff = ExponentialBackoff(self._rng)
+        backoff, loop = ExponentialBackoff(self._rng), asyncio.get_running_loop()
+        next_at = loop.time()
         while not self._stopping:
             await self._sleep()
+            if loop.time() < next_at:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(next_at):
+                        await self._urgent.wait()
+            next_at = loop.time() + COMMIT_INTERVAL_SECONDS
             try:
                 async with self._reconcile_lock:
                     await self._reconcile()
@@ -275,12 +287,12 @@ class TaskPodsLifecycleManager:
     async def _reconcile(self) -> None:
         """Decide on all dirty tasks, commit their records, notify the owner, then call the API server."""
         self._wake.clear()
+        self._urgent.clear()
         now = self._clock()
         self._fire_timers(now)
         tasks, self._dirty = self._dirty, {}
         try:
-            for task in tasks:
-                self._decide(task, now)
+            observations = {task: self._decide(task, now) for task in tasks}
             due = bool(tasks) or now >= self._resource_version_at + self._settings.place_seconds
             resource_version = self._subscription.resource_version if due else None
             began = asyncio.get_running_loop().time()
@@ -293,7 +305,7 @@ class TaskPodsLifecycleManager:
         for record in committed:
             self._notify(record)
             self._delete_unused_group(record)
-        self._act_on(tasks)
+        self._act_on(observations)
         self.committed.notify_all()
 
     def _delete_unused_group(self, record: TaskRecord) -> None:
@@ -302,11 +314,12 @@ class TaskPodsLifecycleManager:
         if record.final and gang is not None and not self._table.gang_size(gang.name):
             self.executor.delete_group(gang.name)
 
-    def _decide(self, task: str, now: float) -> None:
+    def _decide(self, task: str, now: float) -> Observation | None:
+        """Change the task's record as its pods require; return the observation for the new record."""
         record = self._table.records.get(task)
         if record is None:  # forgotten, maybe since the last decision
             self._runtimes.pop(task, None)
-            return
+            return None
         observation = self._observation(record)
         while True:
             new = observe(record, observation, now, self._settings)
@@ -319,27 +332,31 @@ class TaskPodsLifecycleManager:
             if new.attempt != record.attempt:
                 self._runtimes[task].rejection, self._runtimes[task].create_unconfirmed = None, False
                 self._runtimes[task].absence_confirmed = False
-            record, observation = new, self._observation(new)
+            if not _has_equal_pods(record, new):
+                observation = self._observation(new)
+            record = new
         runtime = self._runtimes[task]
         if runtime.deleted:
             # The record has their end now, except of a pod that may still exist without its label.
             is_open = not record.settled and observation.pod is None and observation.deleted is not None
             runtime.deleted = {uid: p for uid, p in runtime.deleted.items() if is_open and p is observation.deleted}
+            observation = self._observation(record)
+        return observation
 
-    def _act_on(self, tasks: Iterable[str]) -> None:
+    def _act_on(self, observations: Mapping[str, Observation | None]) -> None:
         now = self._clock()
-        for task in tasks:
+        for task, observation in observations.items():
             record = self._table.records.get(task)
             if record is None:
                 self._runtimes.pop(task, None)  # forgotten during the commit; its id may be used again
-            if record is None or task in self._dirty or not self._table.is_durable(task):
+            if record is None or observation is None or task in self._dirty or not self._table.is_durable(task):
                 continue  # changed meanwhile: the next reconciliation decides on the new record
-            self._act(record, now)
+            self._act(record, observation, now)
 
-    def _act(self, record: TaskRecord, now: float) -> None:
+    def _act(self, record: TaskRecord, observation: Observation, now: float) -> None:
         runtime = self._runtimes[record.id]
         call: Call | None
-        call, wake = act(record, self._observation(record), now, self._settings)
+        call, wake = act(record, observation, now, self._settings)
         if call is not None and now < runtime.retry_at:
             call, wake = None, runtime.retry_at
         if isinstance(call, CreatePod) and not self._quota_waiters.may_try(record.id):
@@ -403,6 +420,16 @@ class TaskPodsLifecycleManager:
             if self._due.get(task) == at:
                 del self._due[task]
                 self._dirty[task] = None
+
+
+def _has_equal_pods(old: TaskRecord, new: TaskRecord) -> bool:
+    """Return True if an observation for one record holds for the other."""
+    return (
+        old.attempt == new.attempt
+        and old.pod_uid == new.pod_uid
+        and old.unreleased is new.unreleased
+        and old.cleaned == new.cleaned
+    )
 
 
 def _kind(call: DeletePod | ReleasePod) -> tuple[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 
-from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.task import TaskRecord
 
 
@@ -19,8 +19,8 @@ class UpdateQueue:
         self._ready: dict[str, TaskRecord] = {}
         self._taken: dict[str, TaskRecord | None] = {}
         """Tasks with a record in delivery, each with the newer record that waits for its end."""
-        self._changed = BroadcastEvent()
-        self._ended = False
+        self._available = asyncio.Semaphore(0)
+        """Counts the tasks in `_ready`, one more once the queue has ended. It wakes one consumer per record."""
 
     @property
     def size(self) -> int:
@@ -31,21 +31,21 @@ class UpdateQueue:
         """Queue a record; it replaces an undelivered one of its task."""
         if record.id in self._taken:
             self._taken[record.id] = record
-        else:
-            self._ready[record.id] = record
-            self._changed.notify_all()
+            return
+        if record.id not in self._ready:
+            self._available.release()
+        self._ready[record.id] = record
 
     def end(self) -> None:
         """End the iterators once they have delivered the queued records."""
-        self._ended = True
-        self._changed.notify_all()
+        self._available.release()
 
     async def take(self) -> TaskRecord | None:
         """Wait for a record and take it until `delivered` or `put_back`; None once the queue has ended."""
-        while not self._ready:
-            if self._ended:
-                return None
-            await self._changed.wait()
+        await self._available.acquire()
+        if not self._ready:  # the queue has ended, for the other consumers too
+            self._available.release()
+            return None
         task = next(iter(self._ready))
         self._taken[task] = None
         return self._ready.pop(task)

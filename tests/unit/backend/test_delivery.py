@@ -11,6 +11,7 @@ import time
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
@@ -58,12 +59,16 @@ def test_callback_that_raises_delays_its_own_task_alone() -> None:
     healthy = [f"ok{i}" for i in range(50)]
     for task in (*(f"poison{i}" for i in range(20)), *healthy):
         fixture.queue.put(ended(task))
-    run(fixture.run_for(0.1))
-    assert sorted(fixture.confirmed) == sorted(healthy)
-    assert str(fixture.problems) == "updates: on_update raises for task 'poison0' and 19 others"
-    assert fixture.queue.size == 20, "still to be delivered"
-    run(fixture.run_for(10.0))
-    assert calls["poison0"] > 2, "retried with a backoff"
+
+    async def story() -> None:
+        await fixture.run_for(0.1)
+        assert sorted(fixture.confirmed) == sorted(healthy)
+        assert str(fixture.problems) == "updates: on_update raises for task 'poison0' and 19 others"
+        assert fixture.queue.size == 20, "still to be delivered"
+        await fixture.run_for(10.0)
+        assert calls["poison0"] > 2, "retried with a backoff"
+
+    run(story())
 
 
 def test_slow_callbacks_of_different_tasks_run_concurrently_and_those_of_one_task_in_order() -> None:
@@ -183,3 +188,23 @@ async def test_watchdog_names_the_code_that_blocks_the_event_loop(caplog: pytest
             await asyncio.sleep(0.001)
     assert "the event loop was blocked for" in caplog.text
     watchdog.stop()
+
+
+def test_record_wakes_one_of_the_waiting_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        loop, queue = asyncio.get_running_loop(), UpdateQueue(lambda _: None)
+        consumers = [asyncio.create_task(queue.take()) for _ in range(8)]
+        await asyncio.sleep(0)
+        call_soon = Mock(wraps=loop.call_soon)
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "call_soon", call_soon)
+            queue.put(ended("a"))
+            await asyncio.sleep(0)
+        assert call_soon.call_count <= 2, "the consumer's task and this one"
+        await asyncio.sleep(0)
+        assert [consumer.done() for consumer in consumers].count(True) == 1
+        queue.end()
+        records = await asyncio.gather(*consumers)
+        assert [record.id for record in records if record is not None] == ["a"]
+
+    run(story())
