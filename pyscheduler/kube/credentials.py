@@ -10,7 +10,8 @@ import asyncio
 import os
 import ssl
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -114,15 +115,28 @@ def files_of_environment(environment: Mapping[str, str] = os.environ) -> tuple[P
     return tuple(file for file in named if file.exists()) or named
 
 
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Yield a folder for certificates, which Python loads from files only. ConnectionProblem if it cannot be made."""
+    try:
+        folder = TemporaryDirectory(prefix="pyscheduler-")
+    except OSError as problem:
+        raise ConnectionProblem(
+            f"certificates need a writable temporary directory; free space, or set TMPDIR ({problem})"
+        ) from None
+    with folder as path:
+        yield Path(path)
+
+
 async def _of_files(files: tuple[Path, ...], clock: Clock, server: str, context: str) -> Credentials:
     """Load the credentials of a context of merged kubeconfigs."""
     named = os.pathsep.join(map(str, files))
     name, cluster, user = _read_context(files, context)
     cluster = {**cluster, "server": server or cluster["server"]}
     described = f"context {name} of {named}"
-    with TemporaryDirectory(prefix="pyscheduler-") as folder:
+    with _temporary_folder() as folder:
         try:
-            plain = from_kubeconfig(cluster, user, files[0].parent, Path(folder))
+            plain = from_kubeconfig(cluster, user, files[0].parent, folder)
         except Exception as problem:  # strange values lead to anything from AttributeError to binascii.Error
             raise _unreadable(described, problem) from None
         if plain is not None:
@@ -131,8 +145,8 @@ async def _of_files(files: tuple[Path, ...], clock: Clock, server: str, context:
 
 
 def _anonymous(server: str, clock: Clock) -> Credentials:
-    with TemporaryDirectory(prefix="pyscheduler-") as folder:
-        plain = from_kubeconfig({"server": server}, {}, Path(), Path(folder))
+    with _temporary_folder() as folder:
+        plain = from_kubeconfig({"server": server}, {}, Path(), folder)
         return Credentials(plain, f"--master {server}", clock, plain)
 
 

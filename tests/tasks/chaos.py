@@ -20,7 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,9 @@ import aiohttp
 import msgspec
 
 from pyscheduler.backend.state.request_queue import RequestQueue
+from pyscheduler.backend.state.sqlite_file import open_state_file
+from pyscheduler.backend.state.sqlite_lock import HOLDER
+from pyscheduler.backend.state.sqlite_records import get_meta
 from tests.e2e.plane import EMBEDDED, REAL, Plane, new_namespace
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import hollow_nodes
@@ -164,6 +167,7 @@ class Chaos:
             await self._wait_for_ended(fraction * self.settings.tasks, process)
             assert process.returncode is None, f"the owner ended before it was killed:\n{self._log()}"
             if number == len(fractions) // 2:
+                await self._wait_for_open_state(process)
                 await self._fill_disk(process)
             await asyncio.sleep(self.rng.uniform(0.0, 1.0))
             process.kill()
@@ -176,6 +180,16 @@ class Chaos:
             if process.returncode is None:
                 process.kill()
         assert code == 0, f"the owner exited with {code}:\n{self._log()}"
+
+    async def _wait_for_open_state(self, process: asyncio.subprocess.Process) -> None:
+        """Wait until the process runs: on a full disk it would not start."""
+        path = self.folder / platform.STATE
+
+        async def opened() -> bool:
+            with closing(open_state_file(path)) as db:
+                return f"process {process.pid} " in (get_meta(db, path, HOLDER) or "")
+
+        await until(opened, self.settings.timeout)
 
     async def _fill_disk(self, process: asyncio.subprocess.Process) -> None:
         """Let no file of the process grow for a time; the state and the owner's journal are such files."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,14 @@ async def test_broken_files(tmp_path: Path, content: str, expected: str) -> None
 
 async def test_a_missing_file(tmp_path: Path) -> None:
     assert await problem_of(tmp_path / "nowhere") == "kubeconfig FILE does not exist"
+
+
+async def test_full_disk_is_one_line_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    file = write_kubeconfig(tmp_path, SERVER)
+    assert (await problem_of(file)).startswith(
+        "certificates need a writable temporary directory; free space, or set TMPDIR ([Errno 2]"
+    )
 
 
 async def test_a_folder(tmp_path: Path) -> None:
