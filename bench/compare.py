@@ -31,6 +31,7 @@ from bench.figures import per_second
 from bench.opcodes import CreateNodes, CreatePods, TestCase, Workload
 from bench.program import Program, compiled
 from bench.report import Failure, Outcome
+from bench.speed_plot import speed_plot
 from bench.suite import WORKLOADS, Case, SuiteError
 from bench.watch import Unfinished
 from tests.controlplane.arguments import Options
@@ -202,6 +203,8 @@ class Output:
 
     json: Path | None = None
     markdown: Path | None = None
+    svg: Path | None = None
+    html: Path | None = None
 
     def write(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
         """Write the files; called after each workload, so that an interrupted run keeps its results."""
@@ -209,6 +212,7 @@ class Output:
             self.json.write_bytes(report.document(about(plan), outcomes, plan.names))
         if self.markdown:
             self.markdown.write_text(report.markdown(plan.title, outcomes, plan.names))
+        speed_plot(plan.title, outcomes, plan.names).write(self.svg, self.html)
 
 
 def about(plan: Plan) -> dict[str, Any]:

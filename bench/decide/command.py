@@ -12,9 +12,11 @@ from rich.console import Console
 from bench.decide import comparison
 from bench.decide.cluster import Size
 from bench.decide.measurement import measure_in_new_process
+from bench.decide.plots import figure_plot, ratio_plot
 from bench.decide.results import Results, scenario_table, table
 from bench.decide.scenarios import SCENARIOS
 from bench.pod_features import POD_SPECS
+from pyscheduler.cli.options import WRITABLE
 
 
 @click.command(context_settings={"show_default": True})
@@ -44,7 +46,9 @@ from bench.pod_features import POD_SPECS
     default="none",
     help="Change a node before each attempt of the kinds of pod specs; its event is measured too.",
 )
-@click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write the figures to FILE.")
+@click.option("--json", "file", type=WRITABLE, metavar="FILE", help="Write the figures to FILE.")
+@click.option("--svg", type=WRITABLE, metavar="FILE", help="Write a plot of the table to FILE as SVG.")
+@click.option("--html", type=WRITABLE, metavar="FILE", help="Write the plot with its figures to FILE as HTML.")
 @click.option(
     "--compare",
     "base",
@@ -64,6 +68,8 @@ def main(  # noqa: PLR0913 -- the options of a command are its parameters
     scale: float,
     churn: str,
     file: Path | None,
+    svg: Path | None,
+    html: Path | None,
     base: str | None,
     skip_unknown: bool,
     turns: int,
@@ -85,9 +91,12 @@ def main(  # noqa: PLR0913 -- the options of a command are its parameters
         chosen = names.split(",") if skip_unknown else _chosen(names, SCENARIOS, "--scenario")
     sizes = [Size(count, per_node, pods, rounds, scale, churn == "node") for count in _node_counts(nodes)]
     if base is not None:
-        sys.exit(_compare(console, base, chosen, sizes, turns))
+        found = _compare(console, base, chosen, sizes, turns)
+        ratio_plot(found).write(svg, html)
+        sys.exit(1 if not found or any(row.is_slower for row in found) else 0)
     results = _measure_all(chosen, sizes)
     console.print(table(results.figures))
+    figure_plot(results.figures).write(svg, html)
     if file is not None:
         results.write(file)
     sys.exit(1 if results.failed else 0)
@@ -106,8 +115,10 @@ def _measure_all(names: Sequence[str], sizes: Sequence[Size]) -> Results:
     return results
 
 
-def _compare(console: Console, base: str, names: Sequence[str], sizes: Sequence[Size], turns: int) -> int:
-    """Print the ratios; return the exit code: 1 if a row is marked, or there is none."""
+def _compare(
+    console: Console, base: str, names: Sequence[str], sizes: Sequence[Size], turns: int
+) -> list[comparison.Ratio]:
+    """Print the ratios and return them."""
     first = sizes[0]
     options = ["--scenario", ",".join(names), "--nodes", ",".join(str(size.nodes) for size in sizes)]
     options += ["--per-node", str(first.per_node), "--pods", str(first.pods)]
@@ -118,7 +129,7 @@ def _compare(console: Console, base: str, names: Sequence[str], sizes: Sequence[
     console.print(comparison.ratio_table(found))
     for name, error in comparison.left_out(measured).items():
         click.echo(f"{name} is left out: {error}", err=True)
-    return 1 if not found or any(row.is_slower for row in found) else 0
+    return found
 
 
 def _chosen(text: str, known: Iterable[str], option: str) -> list[str]:

@@ -35,6 +35,9 @@ class Ratio(NamedTuple):
     unit: str
     ratio: float
     """Median of the turns' ratios, which the machine's speed changes less than the figures."""
+    least: float
+    most: float
+    """Least and greatest ratio of a turn."""
 
     @property
     def is_slower(self) -> bool:
@@ -60,16 +63,14 @@ def ratios(turns: Sequence[tuple[Results, Results]]) -> list[Ratio]:
         for base, here in turns
     ]
     rows = [key for key in pairs[0][1] if all(key in base and key in here for base, here in pairs)]
-    return [
-        Ratio(
-            *key,
-            statistics.median(base[key].median for base, _ in pairs),
-            statistics.median(here[key].median for _, here in pairs),
-            pairs[0][1][key].unit,
-            statistics.median(here[key].median / (base[key].median or 1) for base, here in pairs),
-        )
-        for key in rows
-    ]
+    found = []
+    for key in rows:
+        of_turns = sorted(here[key].median / (base[key].median or 1) for base, here in pairs)
+        base_value = statistics.median(base[key].median for base, _ in pairs)
+        here_value = statistics.median(here[key].median for _, here in pairs)
+        unit, ratio = pairs[0][1][key].unit, statistics.median(of_turns)
+        found.append(Ratio(*key, base_value, here_value, unit, ratio, of_turns[0], of_turns[-1]))
+    return found
 
 
 def left_out(turns: Sequence[tuple[Results, Results]]) -> dict[str, str]:

@@ -100,6 +100,14 @@ def _module(name: str) -> Any:
 )
 @option("--json", section=_RESULTS, type=WRITABLE, metavar="FILE", help="Write the results to FILE as JSON.")
 @option("--markdown", section=_RESULTS, type=WRITABLE, metavar="FILE", help="Write the tables to FILE.")
+@option("--svg", section=_RESULTS, type=WRITABLE, metavar="FILE", help="Write a plot of pods/s to FILE as SVG.")
+@option(
+    "--html",
+    section=_RESULTS,
+    type=WRITABLE,
+    metavar="FILE",
+    help="Write the plot with its figures to FILE as HTML.",
+)
 @option("--seconds", section=_RUNS, type=FiniteRange(min=1), default=120.0, help="Time limit of one run.")
 def compare(
     workload: tuple[str, ...],
@@ -110,6 +118,8 @@ def compare(
     latency: str | None,
     json: Path | None,
     markdown: Path | None,
+    svg: Path | None,
+    html: Path | None,
     seconds: float,
 ) -> None:
     """Compare this scheduler with the real kube-scheduler, in alternating runs on one real API server.
@@ -128,7 +138,7 @@ def compare(
         cases = comparison.with_params(suite.select(suite.load(), workload, labels), _params(param))
         cases = comparison.at_latencies(cases, latencies)
         plan = comparison.Plan(comparison.chosen(contenders), cases, rounds, seconds)
-        finished = comparison.run(plan, comparison.Output(json, markdown))
+        finished = comparison.run(plan, comparison.Output(json, markdown, svg, html))
     except suite.SuiteError as problem:
         raise CommandProblem(str(problem)) from None
     sys.exit(0 if finished else 1)

@@ -3,7 +3,7 @@
     python -m tests.faults.soak --minutes 20 --control-plane real --out build/soak
 
 It fails if the cluster check reports a problem, or if the scheduler's memory, tasks, connections or queue do not return
-to their initial level. Figures and a plot are written in any case.
+to their initial level. Figures and a plot, as SVG and as a page, are written in any case.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.plot import Curve, line_plot
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.cluster import ControlPlane
 from tests.e2e.client import ApiClient, ApiError
@@ -44,7 +45,6 @@ from tests.faults.fault_actions import (
     stall,
 )
 from tests.faults.fault_namespace import FaultNamespace, fault_namespace
-from tests.faults.plot import Line, svg
 from tests.faults.proxy import Rule
 from tests.faults.request_matchers import (
     ProxiedRequest,
@@ -85,12 +85,12 @@ class SoakSamples:
     tasks: list[float] = field(default_factory=list)
     bound: list[float] = field(default_factory=list)
 
-    def lines(self) -> list[Line]:
+    def curves(self) -> list[Curve]:
         return [
-            Line("memory", "MiB", [value / 2**20 for value in self.memory]),
-            Line("pods in the queue or being bound", "", self.waiting),
-            Line("tasks", "", self.tasks),
-            Line("pods bound so far", "", self.bound),
+            Curve("memory", "MiB", [value / 2**20 for value in self.memory]),
+            Curve("pods in the queue or being bound", "", self.waiting),
+            Curve("tasks", "", self.tasks),
+            Curve("pods bound so far", "", self.bound),
         ]
 
     def progress(self) -> str:
@@ -252,8 +252,9 @@ async def soak(target: str, seconds: float, seed: int, out: Path) -> list[str]:
                     before, after, churn = await run.run(seconds)
                 finally:
                     (out / "scheduler.log").write_text(running.log.read_text())
-                    written = f"{seconds / 60:g} minutes on the {target} cluster, seed {seed}"
-                    (out / "soak.svg").write_text(svg(written, run.samples.seconds, run.samples.lines()))
+                    title = f"{seconds / 60:g} minutes on the {target} cluster, seed {seed}"
+                    plot = line_plot(title, run.samples.seconds, run.samples.curves())
+                    plot.write(out / "soak.svg", out / "soak.html")
                 figures = _figures(run, before, after, churn)
                 (out / "soak.json").write_text(json.dumps({"target": target, "seed": seed, **figures}, indent=2) + "\n")
                 sys.stdout.write(json.dumps(figures, indent=2) + "\n")

@@ -78,3 +78,14 @@ def test_decide_has_its_own_options() -> None:
 
     assert code == 0
     assert "--per-node" in output
+
+
+def test_files_of_the_results_reach_the_comparison(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    outputs: list[compare.Output] = []
+    monkeypatch.setattr(compare, "run", lambda _plan, output: outputs.append(output))
+    files = [tmp_path / name for name in ("a.json", "a.md", "a.svg", "a.html")]
+
+    options = ("--json", "--markdown", "--svg", "--html")
+    run("compare", *(f"{option}={file}" for option, file in zip(options, files, strict=True)))
+
+    assert outputs == [compare.Output(*files)]

@@ -20,6 +20,7 @@ from bench.suite import Case, SuiteError, load, select
 from tests.controlplane.process import ProcessFailed
 from tests.e2e.plane import Plane
 from tests.unit.bench.cases import case, program
+from tests.unit.bench.contender_runs import turn
 
 SUITE = load()
 
@@ -99,6 +100,17 @@ async def test_latencies_of_a_workload_share_a_control_plane(monkeypatch: pytest
 
     assert [outcome.case.latency for outcome in outcomes] == [5, 50, 5, 50]
     assert len(planes) == 2
+
+
+def test_pods_per_second_are_written_as_a_plot(tmp_path: Path) -> None:
+    plan = Plan(chosen("pyscheduler,kube-scheduler"), [case("[]")], 1, 1.0)
+    output = compare.Output(svg=tmp_path / "plot.svg", html=tmp_path / "plot.html")
+
+    output.write(plan, [Outcome(plan.cases[0], [turn("pyscheduler"), turn("kube-scheduler", bound_in=4.0)])])
+
+    svg = (tmp_path / "plot.svg").read_text()
+    assert "pods/s, pyscheduler / kube-scheduler" in svg
+    assert svg in (tmp_path / "plot.html").read_text()
 
 
 def test_contenders_have_different_scheduler_names() -> None:

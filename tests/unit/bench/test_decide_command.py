@@ -83,6 +83,43 @@ def test_failed_scenario_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch
     assert written == Results([figure("templates", 1.0)], {"claims": "AttributeError: no such event"})
 
 
+def test_figures_are_written_as_a_plot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(command, "measure_in_new_process", lambda name, _size: [figure(name, 20.0)])
+
+    result = run("--scenario", "claims", "--svg", str(tmp_path / "plot.svg"), "--html", str(tmp_path / "plot.html"))
+
+    assert result.exit_code == 0, result.output
+    svg = (tmp_path / "plot.svg").read_text()
+    for shown in ("claims, 8 nodes", ">20<", "median of the rounds, µs"):
+        assert shown in svg
+    assert svg in (tmp_path / "plot.html").read_text()
+
+
+def test_ratios_of_two_checkouts_are_written_as_a_plot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    base = Results([figure("claims", 100.0)], {})
+    turns = [(base, Results([figure("claims", here)], {})) for here in (110.0, 120.0, 150.0)]
+    monkeypatch.setattr(comparison, "compare", lambda _base, _options, _turns: turns)
+
+    result = run("--scenario", "claims", "--compare", "../base", "--svg", str(tmp_path / "plot.svg"))
+
+    assert result.exit_code == 1
+    svg = (tmp_path / "plot.svg").read_text()
+    assert "1.2 (1.1 to 1.5) SLOWER" in svg
+    assert "here / base, less is better" in svg
+
+
+@pytest.mark.parametrize("option", ["--json", "--svg", "--html"])
+def test_file_that_cannot_be_written_is_an_error_before_the_measurement(
+    option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "measure_in_new_process", lambda _name, _size: pytest.fail("measured"))
+
+    result = run(option, str(tmp_path / "missing" / "file"))
+
+    assert result.exit_code == 2
+    assert "does not exist" in " ".join(result.output.split())
+
+
 def test_planted_slow_row_is_marked() -> None:
     base = Results([figure("claims", 100.0), figure("templates", 100.0)], {})
     here = Results([figure("claims", 116.0), figure("templates", 114.0)], {})
