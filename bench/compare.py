@@ -12,9 +12,9 @@ import platform
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from bench.report import Failure, Outcome
 from bench.speed_plot import speed_plot
 from bench.suite import WORKLOADS, Case, SuiteError
 from bench.watch import Unfinished
+from pyscheduler.cli.progress_bar import ProgressBar
 from tests.controlplane.arguments import Options
 from tests.controlplane.build import BuildError, kubernetes_version
 from tests.controlplane.cluster import ControlPlane
@@ -94,6 +95,15 @@ class Plan:
         several = "workloads" if len(self.cases) > 1 else "workload"
         return f"{len(self.cases)} {several}, {self.rounds} rounds, Kubernetes {kubernetes_version()}"
 
+    @property
+    def turn_count(self) -> int:
+        """Number of turns of all workloads."""
+        return sum(len(list(self.turns(case))) for case in self.cases)
+
+    def turns_before(self, case: Case) -> int:
+        """Return the number of turns of the workloads before this one."""
+        return sum(len(list(self.turns(each))) for each in takewhile(lambda each: each is not case, self.cases))
+
     def turns(self, case: Case) -> Iterator[tuple[int, Contender]]:
         """Yield round and contender of each turn; every other round runs in reverse order."""
         taking_part = [each for each in self.contenders if each.decides or case.test.nothing_to_decide]
@@ -104,13 +114,13 @@ class Plan:
 
 @asynccontextmanager
 async def real_plane() -> AsyncIterator[Plane]:
-    """Yield a control plane for a benchmark, with this scheduler's prerequisites installed."""
+    """Yield a control plane for a benchmark, with this scheduler's prerequisites installed. It shows its own bar."""
     async with ControlPlane(_OPTIONS) as plane:
         await install(plane.api)
         yield Plane(REAL, plane.kubeconfig, plane.api, plane)
 
 
-async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Outcome:
+async def measure(plan: Plan, case: Case, program: Program, plane: Plane, progress: ProgressBar) -> Outcome:
     """Run all rounds of one workload on a new control plane; `program` is the case's.
 
     All contenders are warmed up before the first workload. SuiteError if that fails.
@@ -118,11 +128,14 @@ async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Out
     async with bulk.connect(plane.api) as calls, aiohttp.ClientSession() as session:
         setup = ClusterSetup(calls, calls if plane.real is None else Etcd(plane.real.etcd, session))
         if case is plan.cases[0]:
-            await _warm_up(plan, plane, setup)
-        return await outcome_of(plan, case, BenchEnvironment(plane, setup, program, plan.seconds, case.latency))
+            await _warm_up(plan, plane, setup, progress)
+        env = BenchEnvironment(plane, setup, program, plan.seconds, case.latency)
+        return await outcome_of(plan, case, env, progress)
 
 
-async def _measure_workload(plan: Plan, cases: Sequence[Case], program: Program) -> AsyncIterator[Outcome]:
+async def _measure_workload(
+    plan: Plan, cases: Sequence[Case], program: Program, progress: ProgressBar
+) -> AsyncIterator[Outcome]:
     """Measure a workload at each of its latencies, which share a control plane.
 
     A failing control plane fails the workload and not the whole run, unless it is the first.
@@ -131,7 +144,7 @@ async def _measure_workload(plan: Plan, cases: Sequence[Case], program: Program)
     try:
         async with real_plane() as plane:
             while left:
-                outcome = await measure(plan, left[0], program, plane)
+                outcome = await measure(plan, left[0], program, plane, progress)
                 left.pop(0)
                 yield outcome
     except (*_FAILURES, EtcdFailed, aiohttp.ClientError) as problem:
@@ -147,30 +160,34 @@ def _failures_of_all(plan: Plan, problem: Exception) -> list[Failure]:
     return [Failure(name, 0, str(problem)) for name in plan.names]
 
 
-async def _warm_up(plan: Plan, plane: Plane, setup: ClusterSetup) -> None:
+async def _warm_up(plan: Plan, plane: Plane, setup: ClusterSetup, progress: ProgressBar) -> None:
     """Run each contender once without measuring: it compiles byte code and caches files. SuiteError if one fails."""
     warm_up = compiled(_WARM_UP)
     await setup.prepare(warm_up)
     env = BenchEnvironment(plane, setup, warm_up, _WARM_UP_SECONDS)
     for contender in plan.contenders:
-        taken = await _turn(env, contender, "warm-up", 0)
+        step = progress.step(f"warm-up, {contender.name}", 0, plan.turn_count)
+        taken = await _turn(env, contender, "warm-up", 0, step)
         if isinstance(taken, Failure):
             raise SuiteError(f"{contender.name} does not work here: {taken.reason}")
 
 
-async def outcome_of(plan: Plan, case: Case, env: BenchEnvironment) -> Outcome:
+async def outcome_of(plan: Plan, case: Case, env: BenchEnvironment, progress: ProgressBar) -> Outcome:
     """Run all rounds of one workload."""
-    outcome = Outcome(case)
+    outcome, before, total = Outcome(case), plan.turns_before(case), plan.turn_count
     _print(f"{case.name}: {_size(env.program)}")
     try:
-        await env.setup.prepare(env.program)
+        async with progress.step(f"{case.name}: creating the cluster", before, total):
+            await env.setup.prepare(env.program)
     except ApiError as problem:
         _print(f"{case.name}: the API server rejected the workload: {problem}")
         outcome.failures.extend(_failures_of_all(plan, problem))
-    for number, contender in plan.turns(case):
+    for done, (number, contender) in enumerate(plan.turns(case), before):
         if outcome.failed(contender.name):
             continue
-        taken = await _turn(env, contender, f"{case.name}: round {number}", number)
+        label = f"{case.name}: round {number}"
+        step = progress.step(f"{label}, {contender.name}", done, total)
+        taken = await _turn(env, contender, label, number, step)
         if isinstance(taken, Failure):
             outcome.failures.append(taken)
         else:
@@ -178,10 +195,13 @@ async def outcome_of(plan: Plan, case: Case, env: BenchEnvironment) -> Outcome:
     return outcome
 
 
-async def _turn(env: BenchEnvironment, contender: Contender, label: str, number: int) -> ContenderRun | Failure:
+async def _turn(
+    env: BenchEnvironment, contender: Contender, label: str, number: int, step: AbstractAsyncContextManager[None]
+) -> ContenderRun | Failure:
     with tempfile.TemporaryDirectory(prefix="pyscheduler-bench-") as folder:
         try:
-            turn = await run_contender(env, contender, number, Path(folder))
+            async with step:
+                turn = await run_contender(env, contender, number, Path(folder))
         except _FAILURES as problem:
             _print(f"{label}: {contender.name} failed: {problem}")
             return Failure(contender.name, number, str(problem))
@@ -266,13 +286,13 @@ def _fields(workload: Workload) -> dict[str, Any]:
     return {name: getattr(workload, name) for name in workload.__struct_fields__}
 
 
-async def _run(plan: Plan, output: Output, console: Console) -> list[Outcome]:
+async def _run(plan: Plan, output: Output, console: Console, progress: ProgressBar) -> list[Outcome]:
     outcomes: list[Outcome] = []
     workloads = [list(cases) for _, cases in groupby(plan.cases, key=lambda case: replace(case, latency=0))]
     programs = [compiled(cases[0]) for cases in workloads]  # report mistakes before anything is started
     for number, (cases, program) in enumerate(zip(workloads, programs, strict=True), 1):
         _print(f"{cases[0].name}: starting the control plane ({number} of {len(programs)} workloads)")
-        async for outcome in _measure_workload(plan, cases, program):
+        async for outcome in _measure_workload(plan, cases, program, progress):
             outcomes.append(outcome)
             output.write(plan, outcomes)
             finished = report.finished_contenders(outcome, plan.names)
@@ -287,7 +307,8 @@ def run(plan: Plan, output: Output) -> bool:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     console = Console(width=None if sys.stdout.isatty() else 200)
     try:
-        outcomes = uvloop.run(_run(plan, output, console))
+        with ProgressBar("bench", lines=False) as progress:  # each turn prints a line
+            outcomes = uvloop.run(_run(plan, output, console, progress))
     except (BuildError, ProcessFailed, EtcdFailed) as problem:
         raise SuiteError(str(problem)) from None
     console.print(report.table(plan.title, report.overview(outcomes, plan.names)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cel.case import Case
-from tests.controlplane.build import BuildError, ToolchainMissing, to_stderr
+from tests.controlplane.build import ToolchainMissing, build_progress, run_go_build
 
 _MODULE = Path(__file__).parent.parent / "controlplane" / "cmd" / "cel"
 
@@ -33,15 +33,12 @@ def _build(built: Path) -> None:
     go = shutil.which("go")
     if not go:
         raise ToolchainMissing("no Go toolchain on the PATH: install Go 1.26 or newer (https://go.dev/dl)")
-    to_stderr("building the CEL oracle, about 3 minutes the first time")
+    progress = build_progress()
+    progress.write_line("building the CEL oracle, about 3 minutes the first time")
     built.parent.mkdir(parents=True, exist_ok=True)
     unfinished = built.with_suffix(f".unfinished{os.getpid()}")
     command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(unfinished), "."]
-    environment = {**os.environ, "CGO_ENABLED": "0"}
-    done = subprocess.run(command, cwd=_MODULE, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        tail = " / ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
-        raise BuildError(f"go build in {_MODULE} failed: {tail}")
+    run_go_build(command, _MODULE, progress)
     unfinished.replace(built)
 
 

@@ -16,9 +16,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from pyscheduler.cli.progress_bar import STEP_SECONDS, ProgressBar
 
 MODULE = Path(__file__).parent
 REQUIRED = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -33,8 +35,6 @@ FIRST_TIME = {  # with an empty Go cache on two cores; the first program also co
     "oracle": "2 minutes",
 }
 
-Progress = Callable[[str], None]
-
 
 class BuildError(Exception):
     """The binaries are not available; the text is one line with the remedy."""
@@ -45,9 +45,14 @@ class ToolchainMissing(BuildError):
 
 
 def to_stderr(line: str) -> None:
-    """Print one line of progress, past pytest's capture of standard output where stderr is a terminal."""
+    """Print one line, past pytest's capture of standard output where stderr is a terminal."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
+
+
+def build_progress() -> ProgressBar:
+    """Return the progress of a build or a start: a bar on a terminal; its lines are written everywhere."""
+    return ProgressBar("control plane", lines=False)
 
 
 def kubernetes_version(module: Path = MODULE, release: str = "") -> str:
@@ -59,7 +64,7 @@ def kubernetes_version(module: Path = MODULE, release: str = "") -> str:
     return found[1]
 
 
-def binaries(names: Sequence[str] = CONTROL_PLANE, progress: Progress = to_stderr, release: str = "") -> Path:
+def binaries(names: Sequence[str] = CONTROL_PLANE, progress: ProgressBar | None = None, release: str = "") -> Path:
     """Return the folder with the named programs, building missing ones.
 
     `names` are folders under `cmd/`, `release` is that of go.mod by default. BuildError if a program cannot be built.
@@ -70,10 +75,11 @@ def binaries(names: Sequence[str] = CONTROL_PLANE, progress: Progress = to_stder
     folder = cache_folder(names, release)
     if not _missing(folder, names):
         return folder
+    progress = progress or build_progress()
     with _locked(folder, progress):
-        for number, name in enumerate(names, 1):
+        for done, name in enumerate(names):
             if _missing(folder, [name]):
-                _build(name, folder, f"({number}/{len(names)})", progress, release)
+                _build(name, folder, (done, len(names)), progress, release)
     return folder
 
 
@@ -102,14 +108,14 @@ def _missing(folder: Path, names: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _locked(folder: Path, progress: Progress) -> Iterator[None]:
+def _locked(folder: Path, progress: ProgressBar) -> Iterator[None]:
     """Hold the folder's lock, so that concurrent test runs build once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress("another process is building the control plane; waiting for it")
+            progress.write_line("another process is building the control plane; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -120,7 +126,7 @@ def _modules(release: str) -> tuple[str, str]:
     return f"{base}mod", f"{base}sum"
 
 
-def _build(name: str, folder: Path, position: str, progress: Progress, release: str) -> None:
+def _build(name: str, folder: Path, position: tuple[int, int], progress: ProgressBar, release: str) -> None:
     go = shutil.which("go")
     if not go:
         raise ToolchainMissing(
@@ -129,18 +135,43 @@ def _build(name: str, folder: Path, position: str, progress: Progress, release: 
         )
     if not (MODULE / "cmd" / name).is_dir():
         raise BuildError(f"no program named {name}: the module has {', '.join(sorted(_programs()))}")
-    progress(f"building {name} {position}, about {FIRST_TIME.get(name, 'a minute')} the first time")
+    done, total = position
+    about = FIRST_TIME.get(name, "a minute")
+    progress.write_line(f"building {name} ({done + 1}/{total}), about {about} the first time")
     started = time.monotonic()
     unfinished = folder / f".{name}.unfinished"
-    command = [go, "build", *_flags(release), "-o", str(unfinished), f"./cmd/{name}"]
-    done = subprocess.run(
-        command, cwd=MODULE, env={**os.environ, "CGO_ENABLED": "0"}, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        tail = " / ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
-        raise BuildError(f"go build ./cmd/{name} in {MODULE} failed: {tail}")
+    run_go_build([go, "build", *_flags(release), "-o", str(unfinished), f"./cmd/{name}"], MODULE, progress, position)
     unfinished.replace(folder / name)
-    progress(f"built {name} in {time.monotonic() - started:.0f} s")
+    progress.write_line(f"built {name} in {time.monotonic() - started:.0f} s")
+
+
+def run_go_build(
+    command: Sequence[str], module: Path, progress: ProgressBar, position: tuple[int, int] = (0, 1)
+) -> None:
+    """Run `go build` in a module; `position` is the number of programs built before, and of all. BuildError."""
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    with subprocess.Popen(
+        command, cwd=module, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            errors = _errors_of(child, f"compiling {command[-1]}", progress, position)
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            progress.clear()
+    if child.returncode:
+        tail = " / ".join(line.strip() for line in errors.strip().splitlines()[-3:])
+        raise BuildError(f"go build {command[-1]} in {module} failed: {tail}")
+
+
+def _errors_of(child: subprocess.Popen[str], what: str, progress: ProgressBar, position: tuple[int, int]) -> str:
+    """Return the error output of a process at its end."""
+    while True:
+        try:
+            return child.communicate(timeout=STEP_SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            progress.show(what, *position)
 
 
 def _programs() -> list[str]:

@@ -14,10 +14,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Self
 
+from pyscheduler.cli.progress_bar import ProgressBar
 from tests.controlplane import arguments, workspace
 from tests.controlplane.access import ADMIN_GROUP, Access
 from tests.controlplane.arguments import LOOPBACK, Options, Ports
-from tests.controlplane.build import CONTROL_PLANE, REQUIRED, BuildError, binaries, to_stderr
+from tests.controlplane.build import CONTROL_PLANE, REQUIRED, BuildError, binaries, build_progress, to_stderr
 from tests.controlplane.process import Process, ProcessFailed, free_ports
 from tests.controlplane.scheduler import KubeScheduler, config_document, is_healthy
 from tests.e2e.client import ApiClient
@@ -35,8 +36,9 @@ class ControlPlane:
     kubeconfig: Path
     api: ApiClient
 
-    def __init__(self, options: Options | None = None) -> None:
+    def __init__(self, options: Options | None = None, progress: ProgressBar | None = None) -> None:
         self.options = options or Options()
+        self._progress = progress or build_progress()
         self.processes: dict[str, Process] = {}
         self._flags: dict[str, Sequence[str]] = {}
         self._exit = AsyncExitStack()
@@ -68,7 +70,8 @@ class ControlPlane:
 
     async def __aenter__(self) -> Self:
         release = self.options.release
-        self._binaries = await asyncio.to_thread(binaries, REQUIRED if release else CONTROL_PLANE, release=release)
+        names = REQUIRED if release else CONTROL_PLANE
+        self._binaries = await asyncio.to_thread(binaries, names, self._progress, release)
         try:
             await self._start()
         except ProcessFailed as error:
@@ -121,6 +124,8 @@ class ControlPlane:
         except BaseException:
             await self._exit.aclose()
             raise
+        finally:
+            self._progress.clear()
 
     async def _start_all(self) -> None:
         deadline = time.monotonic() + self.options.start_seconds
@@ -144,6 +149,7 @@ class ControlPlane:
         )
 
         async def ready() -> bool:
+            self._progress.show("starting kube-apiserver", 0, self._start_steps)
             if not etcd.alive:
                 await etcd.until(_never, deadline)
             return await is_healthy(self.api, "/readyz")
@@ -155,7 +161,17 @@ class ControlPlane:
         flags = arguments.controller_manager(self._ports, self._access, self.options, kubeconfig)
         process = self._run_until_exit("kube-controller-manager", flags)
         address = f"https://{LOOPBACK}:{self._ports.controller_manager}"
-        await process.until(lambda: is_healthy(self.api, "/healthz", address), deadline)
+
+        async def ready() -> bool:
+            self._progress.show("starting kube-controller-manager", 1, self._start_steps)
+            return await is_healthy(self.api, "/healthz", address)
+
+        await process.until(ready, deadline)
+
+    @property
+    def _start_steps(self) -> int:
+        """Number of steps of a start; the scheduler's is the last, and quick."""
+        return 3 if self.options.scheduler else 2
 
     async def restart(self, name: str) -> None:
         """Kill etcd or the API server, and restart it with its data.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from pyscheduler.cli.progress_bar import ProgressBar
 from tests.controlplane import build
+from tests.unit.cli.test_progress_bar import CLEAR, Terminal
+from tests.unit.kube.virtual import VirtualClock
 
 
 def program(folder: Path, name: str) -> None:
@@ -63,10 +67,42 @@ def test_failed_build_is_one_line_and_leaves_no_binary(cache: Path, monkeypatch:
     monkeypatch.setenv("PATH", f"{cache / 'bin'}")
 
     with pytest.raises(build.BuildError, match=r"go build \./cmd/etcd .* failed: no space left") as failed:
-        build.binaries(progress=lambda line: None)
+        build.binaries(progress=ProgressBar("build", stream=StringIO()))
 
     assert len(str(failed.value).splitlines()) == 1
     assert not (build.cache_folder() / "etcd").exists()
+
+
+class EndingTerminal(Terminal):
+    """A terminal that ends a build, which waits for a pipe, at its first bar."""
+
+    def __init__(self, pipe: Path) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    def write(self, text: str) -> int:
+        if "compiling" in text and self._pipe.exists():
+            self._pipe.write_text("end\n")
+            self._pipe.unlink()
+        return super().write(text)
+
+
+def test_terminal_shows_how_long_a_program_has_been_compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(cache / "pipe")
+    program(cache / "bin", "go")
+    compiler = f'read line < {cache / "pipe"}; while [ "$1" != -o ]; do shift; done; echo program > "$2"'
+    (cache / "bin" / "go").write_text(f"#!/bin/sh\n{compiler}\n")
+    monkeypatch.setenv("PATH", f"{cache / 'bin'}")
+    monkeypatch.setattr(build, "STEP_SECONDS", 0.01)
+    terminal, clock = EndingTerminal(cache / "pipe"), VirtualClock()
+    clock.step = 5.0
+
+    build.binaries(["etcd"], ProgressBar("control plane", stream=terminal, clock=clock))
+
+    line, bar, *_, end = terminal.getvalue().split(CLEAR)
+    assert line == "building etcd (1/1), about a minute the first time\n"
+    assert bar == "[------------------------] control plane: compiling ./cmd/etcd, 0 of 1, 5 s"
+    assert end.startswith("built etcd in ")
 
 
 def test_kubebuilder_assets_are_used_instead_of_a_build(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from pyscheduler.cli.progress_bar import ProgressBar
 from tests.controlplane import workspace
 from tests.controlplane.arguments import Options
 from tests.controlplane.build import CONTROL_PLANE, BuildError
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import ProcessFailed
+from tests.unit.cli.test_progress_bar import CLEAR, Terminal
+from tests.unit.kube.virtual import VirtualClock
 
 SLEEPS = "exec sleep 600"
 
@@ -52,6 +55,19 @@ async def test_port_in_use_is_retried_once(assets: Path) -> None:
 
     assert "etcd ended with code 1; its log ends:\nlisten tcp" in message
     assert starts(assets, "etcd") == 2
+
+
+async def test_start_shows_its_step_on_a_terminal(assets: Path) -> None:
+    terminal, clock = Terminal(), VirtualClock()
+    clock.step = 3.0
+    progress = ProgressBar("control plane", stream=terminal, clock=clock)
+
+    with pytest.raises(ProcessFailed, match="was not ready in time"):
+        await ControlPlane(Options(start_seconds=0.1), progress).__aenter__()
+
+    _, bar, *_, end = terminal.getvalue().split(CLEAR)
+    assert bar == "[------------------------] control plane: starting kube-apiserver, 0 of 2, 3 s"
+    assert end == ""
 
 
 async def test_other_failures_are_reported_at_once_with_the_log(assets: Path) -> None:

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
-from tests.controlplane.build import MODULE, BuildError, ToolchainMissing, to_stderr
+from tests.controlplane.build import MODULE, ToolchainMissing, build_progress, run_go_build
 
 SOURCES = MODULE / "cmd" / "allocator"
 """A Go module of its own: its Kubernetes version is that of the allocator, not of the control plane."""
@@ -38,15 +38,12 @@ def program() -> Path:
     go = shutil.which("go")
     if not go:
         raise ToolchainMissing("no Go toolchain on the PATH: install Go 1.26 or newer (https://go.dev/dl)")
-    to_stderr("building the allocator command, about 2 minutes the first time")
+    progress = build_progress()
+    progress.write_line("building the allocator command, about 2 minutes the first time")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".allocator.{os.getpid()}")
     command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(unfinished), "."]
-    environment = {**os.environ, "CGO_ENABLED": "0"}
-    done = subprocess.run(command, cwd=SOURCES, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        tail = " / ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
-        raise BuildError(f"go build in {SOURCES} failed: {tail}")
+    run_go_build(command, SOURCES, progress)
     unfinished.replace(path)
     return path
 

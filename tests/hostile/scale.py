@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from pyscheduler.cli.progress_bar import ProgressBar
 from pyscheduler.testing import PodBuilder, pod
 from tests.hostile.pod_fixture import HostilePodFixture, plain
 
@@ -77,8 +78,8 @@ def pod_with_signature(i: int) -> bytes:
     return text.replace(b"#", b"%d" % (i % 97 + 1)).replace(b"%", b"%d" % (i % 3))
 
 
-def flood(count: int, report: Callable[[str], None] = lambda _: None) -> FloodResult:
-    """Create and delete pods of `count` signatures, a few at a time; `report` receives the progress."""
+def flood(count: int, progress: ProgressBar, report: Callable[[str], None] = lambda _: None) -> FloodResult:
+    """Create and delete pods of `count` signatures, a few at a time; `report` receives figures of each tenth."""
     cluster = HostilePodFixture(nodes=NODES)
     tenth = count // 10
     spent: list[float] = []
@@ -90,10 +91,12 @@ def flood(count: int, report: Callable[[str], None] = lambda _: None) -> FloodRe
             cluster.delete_pod(f"p{i - ALIVE}")
         if i % 20 == 19:
             cluster.run()
+            progress.show("signatures", i + 1, count)
         if (i + 1) % tenth == 0:
             spent.append((time.process_time() - began) / tenth)
             cluster.clear_history()
             memory.append(_memory())
+            progress.clear()
             report(f"{i + 1} signatures: {spent[-1] * 1e6:.0f} µs for each, {memory[-1] >> 20} MiB")
             began = time.process_time()
     for each in list(cluster.harness.machine.context.pods.values()):
@@ -102,12 +105,13 @@ def flood(count: int, report: Callable[[str], None] = lambda _: None) -> FloodRe
     return FloodResult(spent[1], spent[-1], memory[-1] - memory[1], len(cluster.harness.machine.context.shapes))
 
 
-def burst(count: int, fits: bool) -> BurstResult:
+def burst(count: int, fits: bool, progress: ProgressBar) -> BurstResult:
     """Create `count` pods of one tenant at once, and some of another tenant behind, during and after them."""
     cluster = HostilePodFixture(nodes=NODES if not fits else max(NODES, count // 900))
     plain_cost = _cost(cluster, [plain(f"warm-{i}") for i in range(200)]) / 200
     amount = "1m" if fits else "1000"
     pods = [pod(f"burst-{i}").requests(cpu=amount).label("app", "burst") for i in range(count)]
+    progress.show("pods of a burst", 0, count)
     began = time.process_time()
     cluster.handle_pods(*pods)
     queueing = (time.process_time() - began) / count
@@ -115,13 +119,13 @@ def burst(count: int, fits: bool) -> BurstResult:
     gc.freeze()  # as the scheduler does: the collector does not scan long-lived objects during an attempt
     cluster.handle_pods(plain("behind"), plain("urgent").priority(10))
     cluster.attempts, cluster.longest = 0, 0.0
-    urgent = _until_bound(cluster, "urgent")
+    urgent = _until_bound(cluster, "urgent", progress, count)
     began = time.process_time()
-    attempts = _until_bound(cluster, "behind")
+    attempts = _until_bound(cluster, "behind", progress, count)
     tried = (time.process_time() - began) / max(attempts, 1)
     cluster.run()
     cluster.handle_pods(plain("after"))
-    after = _until_bound(cluster, "after")
+    after = _until_bound(cluster, "after", progress, count)
     cluster.clear_history()
     gc.unfreeze()
     return BurstResult(count, plain_cost, queueing, tried, urgent + attempts, urgent, after, cluster.longest)
@@ -144,11 +148,12 @@ def check_burst(found: BurstResult) -> None:
     assert found.longest < 0.5, found
 
 
-def _until_bound(cluster: HostilePodFixture, name: str) -> int:
+def _until_bound(cluster: HostilePodFixture, name: str, progress: ProgressBar, expected: int) -> int:
     """Run attempts until the pod is bound; return their number."""
     before = cluster.attempts
     while name not in cluster.assignments:
         tried = cluster.attempts
+        progress.show(f"attempts until the pod {name} is bound", tried - before, expected)
         cluster.run(most=1)
         assert cluster.attempts > tried, f"{name} is not tried"
     return cluster.attempts - before
@@ -175,10 +180,12 @@ def main() -> None:
     parser.add_argument("--burst", type=int, default=100_000)
     options = parser.parse_args()
     for fits in (True, False):
-        found = burst(options.burst, fits)
+        with ProgressBar("hostile") as progress:
+            found = burst(options.burst, fits, progress)
         _print(f"a burst of pods that fit {'somewhere' if fits else 'nowhere'}: {found}")
         check_burst(found)
-    shapes = flood(options.shapes, _print)
+    with ProgressBar("hostile") as progress:
+        shapes = flood(options.shapes, progress, _print)
     _print(f"{options.shapes} signatures: {shapes}")
     check_flood(shapes)
 

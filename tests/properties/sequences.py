@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+from pyscheduler.cli.progress_bar import ProgressBar
 from tests.properties.machine_model import WHAT, Step, check_all_bound, check_no_missed_wakeup
 
 LONGEST = 40
 """Maximum number of steps of a sequence."""
 _BATCH = 20
 """Number of sequences passed to a process at once."""
-_REPORT_PERIOD = 10.0
 
 
 class Broken(NamedTuple):
@@ -83,17 +83,18 @@ def shortened(broken: Broken) -> Broken:
 class SequenceSearch:
     """Play sequences `start` to `start + count` of a seed; `played` counts those without failure."""
 
-    def __init__(self, seed: int, start: int, count: int) -> None:
+    def __init__(self, seed: int, start: int, count: int, progress: ProgressBar | None = None) -> None:
+        self._progress = progress or ProgressBar("fuzz", lines=False)
         self._seed = seed
         self._start = start
         self._end = start + count
         self.played = 0
         self.steps = 0
-        self._began = self._reported = time.monotonic()
+        self._began = time.monotonic()
 
     def run(self, processes: int, seconds: float = 0.0) -> Broken | None:
         """Return the first failing sequence; None if there is none within `seconds` (0: no limit)."""
-        with self._batches(processes) as batches:
+        with self._progress, self._batches(processes) as batches:
             for numbers, (steps, broken) in zip(self._ranges(), batches, strict=True):
                 self.steps += steps
                 if broken is not None:
@@ -101,9 +102,7 @@ class SequenceSearch:
                 self.played += len(numbers)
                 if seconds and time.monotonic() - self._began > seconds:
                     break
-                if time.monotonic() - self._reported > _REPORT_PERIOD:
-                    self._reported = time.monotonic()
-                    _show(str(self))
+                self._progress.show("sequences", self.played, self._end - self._start)
         return None
 
     def __str__(self) -> str:
@@ -131,7 +130,7 @@ class SequenceSearch:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search; return 1 after a failure and print its steps and the command that replays it."""
     options = _arguments(arguments)
-    search = SequenceSearch(options.seed, options.start, options.count)
+    search = SequenceSearch(options.seed, options.start, options.count, ProgressBar("fuzz"))
     logging.disable()  # bindings fail by the thousand on purpose
     try:
         broken = search.run(options.processes, options.seconds)

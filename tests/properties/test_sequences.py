@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pyscheduler.cli.progress_bar import ProgressBar
 from pyscheduler.core import event_handlers
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.queue import SchedulingQueue
@@ -14,6 +15,8 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.scheduling import binding, schedule_one, suspended_attempts
 from tests.properties import sequences
 from tests.properties.sequences import Broken, SequenceSearch, drawn, play, shortened
+from tests.unit.cli.test_progress_bar import CLEAR, Terminal
+from tests.unit.kube.virtual import VirtualClock
 
 
 def test_two_hundred_sequences_violate_no_invariant() -> None:
@@ -69,6 +72,20 @@ def test_planted_bug_is_found(
     assert any(words in why for words in message.split("|")), output
     number = why.split()[1]
     assert output.splitlines()[-1].endswith(f"--seed 1 --start {number} --count 1")
+
+
+def test_terminal_shows_how_many_sequences_are_played() -> None:
+    terminal, clock = Terminal(), VirtualClock()
+    clock.step = 5.0
+    SequenceSearch(1, 0, 60, ProgressBar("fuzz", stream=terminal, clock=clock)).run(processes=1)
+
+    assert terminal.getvalue().split(CLEAR) == [
+        "",
+        "[########----------------] fuzz: sequences, 20 of 60, 5 s",
+        "[################--------] fuzz: sequences, 40 of 60, 10 s",
+        "[########################] fuzz: sequences, 60 of 60, 15 s",
+        "",
+    ]
 
 
 def test_failing_sequence_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:

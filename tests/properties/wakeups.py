@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from pyscheduler.cli.progress_bar import ProgressBar
 from tests.conformance.generator import GROUPS
 from tests.properties.wakeup.story import Story, play, shortened
 
-_REPORT_PERIOD = 10.0
 _BATCH = 10
 """Number of stories passed to a process at once."""
 
@@ -28,17 +28,20 @@ _BATCH = 10
 class WakeupSearch:
     """Play the stories of a seed up to a number of events or the first missed wake-up."""
 
-    def __init__(self, seed: int, start: int, events: int, feature: str = "") -> None:
+    def __init__(
+        self, seed: int, start: int, events: int, feature: str = "", progress: ProgressBar | None = None
+    ) -> None:
+        self._progress = progress or ProgressBar("wakeups", lines=False)
         self._seed = seed
         self._feature = feature
         self._numbers = range(start, start + events)  # a story without any event is rare, and counts for one
         self._wanted = events
         self.stories = self.events = self.looks = 0
-        self._began = self._reported = time.monotonic()
+        self._began = time.monotonic()
 
     def run(self, processes: int) -> Story | None:
         """Return the first story with a missed wake-up, None if there is none."""
-        with self._stories(processes) as stories:
+        with self._progress, self._stories(processes) as stories:
             for story in stories:
                 self.stories += 1
                 self.events += max(1, story.events)
@@ -47,9 +50,7 @@ class WakeupSearch:
                     return story
                 if self.events >= self._wanted:
                     break
-                if time.monotonic() - self._reported > _REPORT_PERIOD:
-                    self._reported = time.monotonic()
-                    _show(str(self))
+                self._progress.show("events", self.events, self._wanted)
         return None
 
     def __str__(self) -> str:
@@ -73,7 +74,8 @@ class WakeupSearch:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search; return 1 after a missed wake-up and print the relevant events and the command that replays them."""
     options = _arguments(arguments)
-    search = WakeupSearch(options.seed, options.start, options.events, options.feature)
+    progress = ProgressBar("wakeups")
+    search = WakeupSearch(options.seed, options.start, options.events, options.feature, progress)
     logging.disable()  # bindings fail by the thousand on purpose
     try:
         story = search.run(options.processes)

@@ -17,6 +17,7 @@ from bench.contenders import CONTENDERS
 from bench.program import Program
 from bench.report import Outcome
 from bench.suite import Case, SuiteError, load, select
+from pyscheduler.cli.progress_bar import ProgressBar
 from tests.controlplane.process import ProcessFailed
 from tests.e2e.plane import Plane
 from tests.unit.bench.cases import case, program
@@ -71,13 +72,14 @@ async def test_failing_control_plane_fails_one_workload_only(
     first, second = case(operations), case(operations)
     plan = Plan(chosen("pyscheduler,kube-scheduler"), [first, second], 1, 1.0)
 
-    [outcome] = [outcome async for outcome in compare._measure_workload(plan, [second], program(operations))]
+    progress = ProgressBar("bench")
+    [outcome] = [each async for each in compare._measure_workload(plan, [second], program(operations), progress)]
     assert [(each.contender, each.reason) for each in outcome.failures] == [
         ("pyscheduler", str(problem)),
         ("kube-scheduler", str(problem)),
     ]
     with pytest.raises(type(problem)):  # a failure of the first workload ends the run
-        await anext(compare._measure_workload(plan, [first], program(operations)))
+        await anext(compare._measure_workload(plan, [first], program(operations), progress))
 
 
 async def test_latencies_of_a_workload_share_a_control_plane(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +90,7 @@ async def test_latencies_of_a_workload_share_a_control_plane(monkeypatch: pytest
         planes.append(object())
         yield planes[-1]
 
-    async def measured(_plan: Plan, case: Case, _program: Program, _plane: Plane) -> Outcome:
+    async def measured(_plan: Plan, case: Case, _program: Program, *_: object) -> Outcome:
         return Outcome(case)
 
     monkeypatch.setattr(compare, "real_plane", a_plane)
@@ -96,7 +98,7 @@ async def test_latencies_of_a_workload_share_a_control_plane(monkeypatch: pytest
     workloads = select(SUITE, ["LatencyPlain", "LatencySpreading"])
     plan = Plan(chosen("pyscheduler"), at_latencies(workloads, [5, 50]), 1, 1.0)
 
-    outcomes = await compare._run(plan, compare.Output(), Console(file=StringIO()))
+    outcomes = await compare._run(plan, compare.Output(), Console(file=StringIO()), ProgressBar("bench"))
 
     assert [outcome.case.latency for outcome in outcomes] == [5, 50, 5, 50]
     assert len(planes) == 2

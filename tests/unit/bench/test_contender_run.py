@@ -15,15 +15,19 @@ from bench import bulk, compare
 from bench.balance import Balance
 from bench.cluster_setup import ClusterSetup
 from bench.compare import Plan, outcome_of
-from bench.contender_run import BenchEnvironment, run_contender
+from bench.contender_run import BenchEnvironment, ContenderRun, run_contender
 from bench.contenders import CONTENDERS, OURS, Contender, Running, Site
 from bench.program import Program, compiled
 from bench.suite import SuiteError
 from bench.watch import BindWatch, Unfinished
+from pyscheduler.cli.progress_bar import ProgressBar
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import ProcessFailed
 from tests.e2e.plane import Plane
 from tests.unit.bench.cases import case, program
+from tests.unit.bench.contender_runs import turn
+from tests.unit.cli.test_progress_bar import CLEAR, Terminal
+from tests.unit.kube.virtual import SteppedClock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -188,9 +192,8 @@ async def test_workload_that_the_api_server_rejects_fails_all_contenders(plane: 
     rejected = case(f"[{{opcode: createNodes, count: 1, nodeTemplate: {node}}}, {MEASURED}]")
     plan = Plan([Contender("dead", dead_at_once)], [rejected], 2, 1.0)
     async with bulk.connect(plane.api) as calls:
-        outcome = await outcome_of(
-            plan, rejected, BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(rejected), 1.0)
-        )
+        env = BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(rejected), 1.0)
+        outcome = await outcome_of(plan, rejected, env, ProgressBar("bench"))
 
     assert not outcome.turns
     [failure] = outcome.failures
@@ -210,12 +213,45 @@ async def test_failed_contender_gets_no_further_turn(plane: Plane) -> None:
     workload = case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]")
     plan = Plan([Contender("late", starts), Contender("dead", starts)], [workload], 2, 1.0)
     async with bulk.connect(plane.api) as calls:
-        outcome = await outcome_of(
-            plan, workload, BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(workload), 1.0)
-        )
+        env = BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(workload), 1.0)
+        outcome = await outcome_of(plan, workload, env, ProgressBar("bench"))
 
     assert started == ["bench-late", "bench-dead"]
     assert [(failure.contender, failure.round) for failure in outcome.failures] == [("late", 1), ("dead", 1)]
+
+
+async def test_bar_shows_the_running_turn_and_is_gone_before_its_result(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, terminal = SteppedClock(), Terminal()
+    shown: list[str] = []
+
+    async def ran(_env: object, contender: Contender, number: int, _folder: Path) -> ContenderRun:
+        await clock.advance(10.0)
+        shown.append(terminal.getvalue().rpartition(CLEAR)[2])
+        if contender.name == "dead":
+            raise Unfinished("0 of 1 pods were bound")
+        return turn(contender.name, number)
+
+    monkeypatch.setattr(compare, "run_contender", ran)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    first, second = (case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]") for _ in range(2))
+    plan = Plan([Contender("alive", dead_at_once), Contender("dead", dead_at_once)], [first, second], 2, 1.0)
+    async with bulk.connect(plane.api) as calls:
+        env = BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(second), 1.0)
+        await outcome_of(plan, second, env, ProgressBar("bench", stream=terminal, clock=clock))
+
+    assert shown == [  # the failed contender has no second turn
+        "[############------------] bench: Case/small: round 1, alive, 4 of 8, 10 s",
+        "[###############---------] bench: Case/small: round 1, dead, 5 of 8, 20 s",
+        "[#####################---] bench: Case/small: round 2, alive, 7 of 8, 30 s",
+    ]
+    visible = [line.rpartition(CLEAR)[2] for line in terminal.getvalue().split("\n")]
+    assert [line.partition(" bound")[0] for line in visible[1:-1]] == [
+        "Case/small: round 1: alive",
+        "Case/small: round 1: dead failed: 0 of 1 pods were",
+        "Case/small: round 2: alive",
+    ]
 
 
 async def test_contenders_warm_up_before_the_first_workload_only(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +264,7 @@ async def test_contenders_warm_up_before_the_first_workload_only(plane: Plane, m
     first, second = (case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]") for _ in range(2))
     plan = Plan([Contender("dead", dead_at_once)], [first, second], 1, 1.0)
     for each in plan.cases:
-        await compare.measure(plan, each, compiled(each), plane)
+        await compare.measure(plan, each, compiled(each), plane, ProgressBar("bench"))
 
     assert warmed == ["dead"]
 
@@ -238,7 +274,7 @@ async def test_failed_warm_up_ends_the_run(plane: Plane) -> None:
     plan = Plan([Contender("dead", dead_at_once)], [workload], 1, 1.0)
 
     with pytest.raises(SuiteError, match=r"dead does not work here: 0 of 200 pods were bound when its process ended"):
-        await compare.measure(plan, workload, compiled(workload), plane)
+        await compare.measure(plan, workload, compiled(workload), plane, ProgressBar("bench"))
 
 
 async def nodes_of(plane: Plane) -> dict[str, str]:

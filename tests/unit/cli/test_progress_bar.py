@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 
 import pytest
 
 from pyscheduler.cli.progress_bar import ProgressBar
-from tests.unit.kube.virtual import VirtualClock
+from tests.unit.kube.virtual import SteppedClock, VirtualClock
+
+CLEAR = "\r\x1b[K"
 
 
 class Terminal(io.StringIO):
@@ -43,7 +46,7 @@ def test_bar_is_drawn_in_place_and_removed_at_the_end() -> None:
     clock, stream = VirtualClock(), Terminal()
     with ProgressBar("decide", stream=stream, clock=clock) as bar:
         steps(bar, clock, count=4, seconds=1.0)
-    drawn = stream.getvalue().split("\r\x1b[K")
+    drawn = stream.getvalue().split(CLEAR)
     assert drawn == [
         "",
         "[############------------] decide: placing pods, 2 of 4, 2 s",
@@ -52,10 +55,55 @@ def test_bar_is_drawn_in_place_and_removed_at_the_end() -> None:
     ]
 
 
-def test_bar_fits_into_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
+@pytest.mark.parametrize(
+    ("columns", "drawn"),
+    [
+        ("60", "[############------------] a long title: plac…, 1 of 2, 3 s"),
+        ("30", "[############------------] , 1"),
+    ],
+)
+def test_bar_fits_into_a_narrow_terminal(columns: str, drawn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
     clock, stream = VirtualClock(), Terminal()
     bar = ProgressBar("a long title", stream=stream, clock=clock)
     clock.at += 3
     bar.show("placing pods", 1, 2)
-    assert stream.getvalue() == "\r\x1b[K[############------------] a "
+    assert stream.getvalue() == CLEAR + drawn[: int(columns) - 1]
+
+
+async def test_step_is_shown_with_the_time_that_passes_and_removed_at_its_end() -> None:
+    clock, stream = SteppedClock(), Terminal()
+    async with ProgressBar("bench", stream=stream, clock=clock).step("round 1", 1, 2):
+        for _ in range(4):
+            await clock.until_asleep(1)
+            await clock.advance(1.0)
+    await clock.advance(10.0)
+
+    drawn = [f"[############------------] bench: round 1, 1 of 2, {seconds} s" for seconds in (2, 3, 4)]
+    assert stream.getvalue().split(CLEAR) == ["", *drawn, ""]
+
+
+async def test_step_that_fails_is_removed_too() -> None:
+    clock, stream = SteppedClock(), Terminal()
+
+    async def fail() -> None:
+        async with ProgressBar("bench", stream=stream, clock=clock).step("round 1", 1, 2):
+            await clock.until_asleep(1)
+            await clock.advance(5.0)
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await fail()
+
+    assert stream.getvalue().endswith(CLEAR)
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_command_with_lines_of_its_own_gets_none_of_the_bar() -> None:
+    clock, stream = SteppedClock(), io.StringIO()
+    bar = ProgressBar("bench", stream=stream, clock=clock, lines=False)
+    async with bar.step("round 1", 1, 2):
+        clock.at += 60
+        bar.show("round 1", 1, 2)
+
+    assert stream.getvalue() == ""
