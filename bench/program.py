@@ -320,7 +320,7 @@ class _Compiler:
         """Return the words of the pods' group and of its size; none without groups."""
         if op.groups_param is None:
             return {}
-        groups = self._case.workload.params[op.groups_param.removeprefix("$")]
+        groups = min(count, self._case.workload.params[op.groups_param.removeprefix("$")])
         if count % groups:
             raise self._case.error(f"{self._where}.groupsParam", f"{count} pods are not divisible into {groups} groups")
         return {GROUP: [f"group-{i}" for i in range(groups)], GROUP_SIZE: [str(count // groups)]}

@@ -1,9 +1,9 @@
 """Binding cycles in flight: start, supervise and cancel them.
 
-Pods wait in one queue for a fixed number of workers, so that a burst neither opens a thousand connections nor starves
-the watches. A pod that waits there was placed on a cluster that has changed since, so `is_full` stops the scheduling
-loop while the concurrency limit is reached. PreBind may take minutes (volumes), so pods with PreBind plugins run in
-their own task until they can be bound.
+Pods wait in one queue for workers, of which no more are busy than the concurrency limit allows: a burst, such as the
+members of a group, neither opens a thousand connections nor starves the watches. A pod that waits there was placed on a
+cluster that has changed since, so `is_full` stops the scheduling loop while the limit is reached. PreBind may take
+minutes (volumes), so pods with PreBind plugins run in their own task until they can be bound.
 
 Slow cycles are checked every second: a slow plugin is logged, its worker is detached and replaced by a new one, so that
 other pods do not wait for it, and after the binding timeout the cycle is cancelled. A worker that waits for the API
@@ -86,7 +86,9 @@ class Bindings:
         self._in_flight = in_flight
         self._clock = clock
         self._limit = limit
-        self._workers = WorkerPool(api, self._bind, limit.most)
+        self._nodes = 0
+        """Number of nodes of the cluster when the scheduling loop last called `is_full`."""
+        self._workers = WorkerPool(api, self._bind, limit.most, lambda waiting: limit.limit(waiting, self._nodes))
         self._preparing: dict[str, BindingClient] = {}
         """Clients of the pods in PreBind, by pod UID."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -97,6 +99,7 @@ class Bindings:
         An event is emitted when it no longer is. Pods in PreBind and pods that a slow plugin blocks do not count: they
         occupy no worker.
         """
+        self._nodes = nodes
         return self._workers.pod_count >= self._limit.limit(waiting, nodes)
 
     def detached_by_plugin(self) -> dict[tuple[str, ...], float]:
@@ -207,7 +210,7 @@ class Bindings:
             del self._preparing[uid]
 
     async def _bind(self, client: BindingClient, command: Bind) -> None:
-        began, in_flight = self._clock.now(), self._workers.pod_count
+        began, in_flight = self._clock.now(), self._workers.busy
         client.start(command, began)
         self._in_flight.begin()
         try:
@@ -277,43 +280,66 @@ def _long(point: str) -> float:
 
 
 class WorkerPool:
-    """Run `work` for each queued pod, in at most `size` workers at once, detached ones not counted."""
+    """Run `work` for each queued pod, in at most `size` workers at once, detached ones not counted.
 
-    def __init__(self, api: ApiWriter, work: Callable[[BindingClient, Bind], Awaitable[None]], size: int) -> None:
-        self.pod_count = 0
-        """Number of pods in the queue and in workers that are not detached."""
+    `limit` returns how many of them may be busy while that many pods are queued.
+    """
+
+    def __init__(
+        self,
+        api: ApiWriter,
+        work: Callable[[BindingClient, Bind], Awaitable[None]],
+        size: int,
+        limit: Callable[[int], float],
+    ) -> None:
+        self.busy = 0
+        """Number of workers with a pod that are not detached."""
         self.clients: set[BindingClient] = set()
         """Clients of all running workers, detached ones included."""
         self._api = api
         self._work = work
         self._size = size
+        self._limit = limit
         self._queue: deque[Bind] = deque()
         self._idle: list[asyncio.Future[None]] = []
+        self._woken = 0
+        """Number of idle workers that will take a pod, or become idle again, once the event loop runs them."""
         self._crashed: asyncio.Future[None] | None = None
+
+    @property
+    def pod_count(self) -> int:
+        """Number of pods in the queue and in workers that are not detached."""
+        return self.busy + len(self._queue)
 
     def put(self, command: Bind) -> None:
         """Queue a pod for binding."""
-        self.pod_count += 1
         self._queue.append(command)
-        while self._idle:
+        self._wake_workers()
+
+    def _wake_workers(self) -> None:
+        """Wake as many idle workers as there are pods for them, within the limit."""
+        while self._idle and self._woken < len(self._queue) and self._may_start(self._woken):
             turn = self._idle.pop()
             if not turn.done():
+                self._woken += 1
                 turn.set_result(None)
-                return
+
+    def _may_start(self, others: int = 0) -> bool:
+        """Return True if one more worker than these others may become busy."""
+        return self.busy + others < self._limit(len(self._queue))
 
     def remove(self, uid: str) -> bool:
         """Remove a pod from the queue. Return True if it was there."""
         for i, command in enumerate(self._queue):
             if command.pod.uid == uid:
                 del self._queue[i]
-                self.pod_count -= 1
                 return True
         return False
 
     def replace(self, client: BindingClient) -> None:
         """Detach a worker, which ends after its current pod, and start a new one."""
         client.is_detached = True
-        self.pod_count -= 1
+        self.busy -= 1
         self._start_worker()
 
     async def run(self) -> None:
@@ -340,14 +366,18 @@ class WorkerPool:
 
     async def _run_worker(self, client: BindingClient) -> None:
         while not client.is_detached:
-            while not self._queue:
+            while not (self._queue and self._may_start()):
                 turn = asyncio.get_running_loop().create_future()
                 self._idle.append(turn)
                 await turn
+                self._woken -= 1
+            self.busy += 1
             await self._work(client, self._queue.popleft())
             client.command = None
             if not client.is_detached:
-                self.pod_count -= 1
+                self.busy -= 1
+                if len(self._queue) > 1:
+                    self._wake_workers()  # the limit may have grown
 
 
 async def cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:

@@ -54,6 +54,14 @@ def test_pods_are_members_of_groups_in_turn() -> None:
     assert found == [{"group": f"group-{i % 2}", "size": "2"} for i in range(4)]
 
 
+def test_fewer_pods_than_groups_are_groups_of_one_pod() -> None:
+    template = json.dumps({"kind": "Pod", "metadata": {"annotations": {"size": "{{.GroupSize}}"}}, "spec": {}})
+    pods = f"{{opcode: createPods, count: 3, groupsParam: $groups, collectMetrics: true, podTemplate: {template}}}"
+    result = program(f"[{NODES}, {pods}]", groups=10_000)
+
+    assert [pod["metadata"]["annotations"]["size"] for pod in objects(result.pending[0].batch)] == ["1"] * 3
+
+
 def test_node_labels_are_round_robin_or_the_nodes_name() -> None:
     strategy = "labelNodePrepareStrategy: {labelKey: zone, labelValues: [a, b]}"
     unique = "uniqueNodeLabelStrategy: {labelKey: own}"

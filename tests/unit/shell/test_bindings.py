@@ -18,7 +18,7 @@ from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.shell.binding import bindings as bindings_module
 from pyscheduler.shell.binding import cancellation
 from pyscheduler.shell.binding.bindings import LONG, BindingPorts, Bindings
-from pyscheduler.shell.binding.concurrency import SMALL, ConcurrencyLimit, InFlightCounter
+from pyscheduler.shell.binding.concurrency import MOST, SMALL, SMALL_QUEUE, ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.testing import pod
@@ -39,6 +39,7 @@ class BindingServer:
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         try:
+            await asyncio.sleep(0)
             await self.answers.wait()
         except asyncio.CancelledError:
             self.interrupted += 1
@@ -161,10 +162,10 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def running_bindings() -> AsyncIterator[BindingFixture]:
+async def running_bindings(most: int = WORKERS) -> AsyncIterator[BindingFixture]:
     made = BindingFixture()
     made.server.answers.set()
-    api, limit = cast(ApiWriter, made.server), ConcurrencyLimit(WORKERS)
+    api, limit = cast(ApiWriter, made.server), ConcurrencyLimit(most)
     instrument = MetricsInstrument(made.metrics, made.clock.now)
     ports = BindingPorts(made.emitted.append, made.recorded.append, made.statuses, instrument)
     bindings = made._bindings = Bindings(api, made.in_flight, made.clock, limit, ports)
@@ -187,6 +188,31 @@ async def until(true: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0.001)
     raise AssertionError("the condition never became true")
+
+
+async def test_members_of_a_group_are_bound_within_the_concurrency_limit() -> None:
+    async with running_bindings(MOST) as fixture:
+        fixture.server.answers.clear()
+        for i in range(MOST):
+            fixture.begin(f"member{i}")
+        await settle()
+        assert fixture.in_flight.bindings == SMALL_QUEUE
+        fixture.server.answers.set()
+        await until(lambda: len(fixture.outcomes) == MOST)
+
+    assert len(fixture.server.where) == MOST
+
+
+async def test_queued_bindings_start_as_the_concurrency_limit_grows() -> None:
+    in_flight: list[int] = []
+    async with running_bindings(MOST) as fixture:
+        for i in range(MOST):
+            fixture.begin(f"member{i}")
+        while len(fixture.outcomes) < MOST:  # each at base latency: the server could take more
+            await asyncio.sleep(0)
+            in_flight.append(fixture.in_flight.bindings)
+
+    assert max(in_flight) > SMALL_QUEUE
 
 
 @pytest.mark.parametrize("at", ["Bind", "PostBind"])
