@@ -32,6 +32,7 @@ from pyscheduler.api import (
     PodSignatureGroup,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    PreQueueingHint,
     QueueingHint,
     Rejection,
     ReservePlugin,
@@ -100,7 +101,13 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
             ClusterEventWithHint(SUCCEEDED_POD, Action.ADD, self._on_member_added),
             ClusterEventWithHint(POD_GROUP.kind, Action.ALL, self._on_group_changed),
             ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE, self._on_capacity_freed),
-            ClusterEventWithHint(POD, Action.DELETE, self._on_capacity_freed),
+            ClusterEventWithHint(
+                POD,
+                Action.DELETE,
+                self._on_capacity_freed,
+                # Hundreds of gangs may wait, each of which reserves and releases as many nodes when it is retried.
+                PreQueueingHint(objects_of=lambda _: (), concerns_all=self._concerns_other_gangs),
+            ),
         )
 
     def _on_member_added(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
@@ -125,11 +132,18 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         """Requeue only the unschedulable members of a gang that did not fit; once reserved, they activate the rest."""
         group = group_of(pod)
         progress = self._states.find(group)
-        if progress is None or (event.resource != NODE and group_of(event.old) == group):
+        if progress is None or (
+            event.resource != NODE and (group_of(event.old) == group or not self._concerns_other_gangs(event))
+        ):
             return QueueingHint.SKIP
         return _queue_if(
             progress.lacks_resources or (progress.last_failure is not None and progress.last_failure.includes(pod))
         )
+
+    def _concerns_other_gangs(self, event: ClusterEvent) -> bool:
+        """Return False for the end of a reservation during which no other gang failed: they lack the same room."""
+        progress = self._states.find(group_of(event.old))
+        return progress is None or event.old.uid not in progress.unseen
 
     def affected_pods(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> list[WaitingPod]:
         """Return one waiting member of each gang that the event affects; it decides for all of them."""
@@ -168,10 +182,12 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
             self._activate_siblings(group, self._placed(group))
         last_failure = progress.last_failure
         if last_failure is not None and last_failure.still_applies(pod, cycle.now, terms.min_member, nodes):
+            self._states.fail(group)
             return Rejection(last_failure.why, resolvable=False)
         short = self._lacks_resources(group, terms, pod, nodes)
         if short:
             progress.lacks_resources = True
+            self._states.fail(group)
             return Rejection(f"pod group {group} needs {short}", resolvable=False)
         cycle[_NODES] = nodes
         return None
@@ -228,6 +244,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         if group is None:
             return None
         progress, terms = self._states.open(group), self._terms(group)
+        self._states.fail(group)
         if nominated is not None and isinstance(terms, PodGroupSpec):
             return self._preempt(group, terms, progress, pod)
         progress.stop_preempting(pod.uid)
@@ -285,7 +302,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
         group = group_of(pod)
         if group is not None:
-            self._states.open(group).place(pod.uid)
+            self._states.place(group, pod.uid)
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
         group = group_of(pod)
@@ -293,7 +310,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         if group is None or progress is None or pod.uid not in progress.placed:
             return
         is_rejected = pod.uid in progress.rejected
-        progress.displace(pod.uid)
+        self._states.displace(group, progress, pod.uid)
         # A member that another scheduler has bound releases its reservation but still counts.
         if not is_rejected and pod.uid not in self._placed(group):
             reason = f"pod group {group} is incomplete: {pod.name} released its reservation"

@@ -79,8 +79,10 @@ class FailedAttempt:
 class GangState:
     """Progress of a gang; members are given by UID."""
 
-    placed: dict[str, None] = field(default_factory=dict)
-    """Members with a reservation, waiting or binding, in the order of reservation so that replays are deterministic."""
+    placed: dict[str, int] = field(default_factory=dict)
+    """Members with a reservation, waiting or binding, with its number, in the order of reservation."""
+    unseen: set[str] = field(default_factory=set)
+    """Members that released a reservation during which no other gang failed."""
     unschedulable: set[str] = field(default_factory=set)
     """Members without a feasible node since the gang was last rejected."""
     rejected: set[str] = field(default_factory=set)
@@ -111,9 +113,10 @@ class GangState:
         """Members that are reserved, preempting or unschedulable."""
         return {*self.placed, *self.preempting, *(self.last_failure.unschedulable if self.last_failure else ())}
 
-    def place(self, uid: str) -> None:
+    def place(self, uid: str, number: int) -> None:
         """Record the reservation of a member."""
-        self.placed[uid] = None
+        self.placed[uid] = number
+        self.unseen.discard(uid)
         self.unschedulable.discard(uid)
         self.rejected.discard(uid)
         self.stop_preempting(uid)
@@ -136,6 +139,10 @@ class GangStates:
 
     def __init__(self, is_done: Callable[[GroupKey, GangState], bool]) -> None:
         self._is_done = is_done
+        self._number = 0
+        """Number of the last reservation or failure."""
+        self._failures: dict[GroupKey, int] = {}
+        """Numbers of the last failures of the two gangs that failed last."""
         self._progress: dict[GroupKey, GangState] = {}
         self._sweep_at = _FIRST_SWEEP
 
@@ -154,6 +161,29 @@ class GangStates:
                 self._sweep()
             progress = self._progress[group] = GangState()
         return progress
+
+    def place(self, group: GroupKey, uid: str) -> None:
+        """Record the reservation of a member."""
+        self._number += 1
+        self.open(group).place(uid, self._number)
+
+    def fail(self, group: GroupKey) -> None:
+        """Record that a member had no node, or was rejected for lack of room."""
+        self._number += 1
+        self._failures.pop(group, None)
+        if len(self._failures) > 1:
+            del self._failures[next(iter(self._failures))]
+        self._failures[group] = self._number
+
+    def displace(self, group: GroupKey, progress: GangState, uid: str) -> None:
+        """Record that a member released its reservation.
+
+        Gangs that failed before it was made lack the same room afterwards, so its end concerns none of them.
+        """
+        made = progress.placed[uid]
+        if all(failed < made for other, failed in self._failures.items() if other != group):
+            progress.unseen.add(uid)
+        progress.displace(uid)
 
     def _sweep(self) -> None:
         self._progress = {g: p for g, p in self._progress.items() if not self._is_done(g, p)}

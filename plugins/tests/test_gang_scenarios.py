@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from pyscheduler.api import ClusterEvent, Pod, QueueingHint
 from pyscheduler.testing import node, pod
-from pyscheduler_plugins.pod_group import POD_GROUP_LABEL
-from tests.scenarios.gangs import Cluster, slot
+from pyscheduler_plugins.gang import Gang
+from pyscheduler_plugins.pod_group import POD_GROUP_LABEL, group_of
+from tests.scenarios.gangs import Cluster, elsewhere, slot
 
 
 def test_gang_of_eight_binds_none_on_seven_slots_and_all_on_eight() -> None:
@@ -168,3 +172,35 @@ def test_equal_scenarios_produce_equal_events() -> None:
         return [event for name in ("a0", "a3", "b0", "b3") for event in cluster.events(name)]
 
     assert run() == run()
+
+
+def test_gangs_that_fail_one_after_the_other_are_not_evaluated_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_others: list[str] = []
+
+    def counted(self: Gang, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        if group_of(event.old) != group_of(pod):
+            of_others.append(pod.name)
+        return on_capacity_freed(self, pod, event)
+
+    on_capacity_freed = Gang._on_capacity_freed
+    monkeypatch.setattr(Gang, "_on_capacity_freed", counted)
+    cluster = Cluster(slots=3)
+    for i in range(20):
+        cluster.add(*cluster.gang(f"gang{i}-", of=4))
+    cluster.run()
+
+    # Each has reserved three nodes and released them, which leaves the gangs before it the room that they lacked.
+    assert not of_others
+    assert cluster.attempts == 20 * 4
+
+
+def test_gang_is_retried_when_another_releases_the_room_that_it_lacked() -> None:
+    cluster = Cluster(slots=3)
+    first, *rest = cluster.gang("a", of=3, scheduleTimeoutSeconds=5)
+    cluster.add(first, *(elsewhere(each) for each in rest), *cluster.gang("b", of=3))
+    cluster.run()
+    assert cluster.waiting == {
+        "a0"
+    }  # the members of another scheduler do not come, and two of b have no room meanwhile
+    cluster.advance(10)
+    assert cluster.members("b") == 3

@@ -118,7 +118,7 @@ class PreQueueingHint(msgspec.Struct, frozen=True):
     """Narrows events to the pods that use their object: the hint is called for no other pod.
 
     For objects that one pod or a few use, such as claims, while thousands of pods wait for an event (kube-scheduler's
-    PreQueueingHintFn).
+    PreQueueingHintFn). No pod uses another pod: an event of a pod concerns all, or none.
     """
 
     objects_of: Callable[[Pod], Collection[tuple[str, str]]]

@@ -111,9 +111,9 @@ class Hints:
 
     def is_narrowed(self, plugin: str, event: ClusterEvent) -> bool:
         """Return True if the hints of the plugin have to be called for those pods only that use the event's object."""
-        has_key = isinstance(event.new or event.old, dict)
+        can_be_narrowed = isinstance(event.new or event.old, dict | Pod)
         for interest in self.interested(event)[plugin]:
-            if interest.pre_hint is None or not has_key:
+            if interest.pre_hint is None or not can_be_narrowed:
                 return False
             try:
                 if call_guarded(plugin, PRE_QUEUEING_HINT, interest.pre_hint.concerns_all, event):

@@ -246,22 +246,24 @@ class SchedulingQueue(QueueContents):
 
     def _join(self, group: QueuedPodGroup, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> None:
         """Requeue the group of a pod that has just become one of its pending members, unless it is active already."""
-        uid = group.pod.uid
-        tier = self.tier_of.get(uid)
+        tier = self.tier_of.get(uid := group.pod.uid)
         if uid in self._in_flight.pods or not (tier is None or isinstance(tier, HintGroup)):
             return
         group.inherit_history(queued)
         if tier is not None:
             tier.remove(uid)
             how = _AFTER_BACKOFF
-        self._requeue_or_hold(group, how, label, now)
+        # The plugins have just been run for the only member.
+        self._requeue_or_hold(group, how, label, now, admitted=tier is None and len(group.members) == 1)
 
-    def _requeue_or_hold(self, group: QueuedPodGroup, how: QueueingStrategy, label: str, now: float) -> None:
+    def _requeue_or_hold(
+        self, group: QueuedPodGroup, how: QueueingStrategy, label: str, now: float, *, admitted: bool = False
+    ) -> None:
         self._groups.changed.pop(group.key, None)  # this is what `update_groups` would do again
         if self._members.reason_to_wait(group):
             self._members.hold(group, now)
         else:
-            self._requeue(group, how, label, now)
+            self._requeue(group, how, label, now, admitted)
 
     def update_groups(self, now: float) -> None:
         """Requeue or hold the pod groups with other members or requirements than before."""

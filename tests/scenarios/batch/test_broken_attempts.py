@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from pyscheduler.api import Pod, PreEnqueuePlugin, Rejection
@@ -65,6 +67,29 @@ def test_group_is_admitted_after_a_pre_enqueue_plugin_has_raised_once(
     cluster.submit(group)
     cluster.advance_to(700)
     assert cluster.members(group) == 2
+
+
+class RecordsCalls(PreEnqueuePlugin):
+    """Records the pods for which it is called."""
+
+    name = "RecordsCalls"
+    calls: ClassVar[list[str]] = []
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        self.calls.append(pod.name)
+        return None
+
+
+@pytest.mark.parametrize(("size", "calls"), [(1, ["a0"]), (2, ["a0", "a1", "a0"])])
+def test_pre_enqueue_runs_for_each_member_and_once_more_for_a_group_of_several(
+    size: int, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RecordsCalls, "calls", [])
+    cluster = Cluster(node("slot0"), node("slot1"), config=with_plugin(RecordsCalls))
+    group = gang("a", size, api=NATIVE)
+    cluster.submit(group)
+    assert RecordsCalls.calls == calls
+    assert cluster.members(group) == size
 
 
 def test_no_wake_remains_after_the_pods_of_a_group_for_which_a_plugin_raised_are_deleted(
