@@ -12,7 +12,7 @@ HASHES := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --g
 ZIG := $(CURDIR)/build/wheels-venv/bin/python -m ziglang cc -target aarch64-linux-gnu.2.28
 
 .DEFAULT_GOAL := help
-.PHONY: help run test docs slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide bench-base conformance fuzz wakeups audit constraints \
+.PHONY: help run test docs docs-picture slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide bench-base conformance fuzz wakeups audit constraints \
   hashes wheels protobuf openapi clean
 
 help: ## Show this list
@@ -29,6 +29,9 @@ test: $(VENV)/.dev ## Every quick test that needs nothing but Python, and the sh
 docs: build/docs-venv/.ready ## Build the docs site into build/docs; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build -q
 	@echo "build/docs/index.html"
+
+docs-picture: $(VENV)/.dev ## Renew the picture of `make run` in the README
+	@$(BIN)/python -m tools.terminal_picture
 
 slow: $(VENV)/.dev ## What `make test` leaves out: stories in real time on the embedded cluster, floods of hostile objects
 	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults -m slow

@@ -42,12 +42,15 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Return the page with its links as the site needs them."""
     source = next((top for top, name in TOP.items() if name == page.file.src_uri), f"docs/{page.file.src_uri}")
-    pages = {file.src_uri for file in files.documentation_pages()}
+    pages = {file.src_uri for file in (*files.documentation_pages(), *files.media_files())}
     return _LINK.sub(lambda match: site_link(match, source, pages, config["repo_url"]), markdown)
 
 
 def site_link(match: re.Match[str], source: str, pages: set[str], repository: str) -> str:
-    """Return a link of the file `source` as the site needs it. A file that is no page is shown by the repository."""
+    """Return a link of the file `source` as the site needs it.
+
+    `pages` are the pages and pictures of the site; the repository shows all other files.
+    """
     target = normpath(f"{source.rpartition('/')[0] or '.'}/{match[1]}") if match[1] else source
     anchor = match[2] or ""
     page = TOP.get(target) or target.removeprefix("docs/")

@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from pyscheduler.cli import main
 from tests.docs.pages import PAGES, ROOT, commands
+from tools import terminal_picture
 
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 EXTERNAL_PROGRAMS = ("docker", "kubectl", "helm", "pip", "pipx", "uvx", "source", "$EDITOR", ".")
@@ -105,6 +107,27 @@ def test_cluster_starts_and_places_the_pods(command: str, clusters: dict[str, su
     assert "What runs where" in out
     assert reason in out
     assert "Traceback" not in out + err
+    if command == CLUSTERS[0]:
+        shown, drawn = ([mask(line) for line in lines] for lines in (out.splitlines(), picture_lines()))
+        assert drawn[0] == mask(terminal_picture.PROMPT)
+        assert set(drawn[1:]) <= set(shown), "the picture is out of date: make docs-picture"
+
+
+def picture_lines() -> list[str]:
+    """Return the lines of the README's picture."""
+    root = ElementTree.parse(terminal_picture.PICTURE).getroot()
+    return [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def mask(line: str) -> str:
+    """Return a line of the output without what depends on chance: ports, and the rows of the nodes."""
+    line = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", line)
+    return "a row of a node" if line.startswith(("│", "├", "┃", "┏", "┡", "└")) else line.strip()
+
+
+def test_picture_is_drawn_from_the_command_of_make_run() -> None:
+    assert CLUSTERS[0] == shlex.join(["pyscheduler", *terminal_picture.COMMAND])
+    assert f"$ {commands('README.md')[0]}" == terminal_picture.PROMPT
 
 
 def test_make_run_uses_the_first_command() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tools.docs_pages import _LINK, reference_page, site_link
 
-PAGES = {"index.md", "plugins.md", "adr/0001-pure-core-thin-shell.md", "ARCHITECTURE.md"}
+PAGES = {"index.md", "make-run.svg", "plugins.md", "adr/0001-pure-core-thin-shell.md", "ARCHITECTURE.md"}
 REPOSITORY = "https://example.com/repository"
 
 
@@ -23,6 +23,7 @@ def on_site(link: str, source: str) -> str:
     [
         pytest.param("docs/plugins.md#files", "README.md", "plugins.md#files", id="from the top to a page"),
         pytest.param("../README.md", "docs/plugins.md", "index.md", id="the README is the first page"),
+        pytest.param("docs/make-run.svg", "README.md", "make-run.svg", id="a picture"),
         pytest.param("plugins.md", "docs/parity.md", "plugins.md", id="beside"),
         pytest.param("../plugins.md", "docs/adr/0001-pure-core-thin-shell.md", "../plugins.md", id="from a decision"),
         pytest.param("../config/qos.yaml", "docs/x.md", f"{REPOSITORY}/blob/main/config/qos.yaml", id="a source file"),
