@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from pyscheduler.api.counts import counted
 from pyscheduler.backend.state.request_queue import RequestQueue
 from pyscheduler.backend.task import TaskPhase
 from pyscheduler.cli import task_view
@@ -62,4 +63,4 @@ def _print_changes(rows: Sequence[TaskRow], printed: dict[str, str]) -> None:
 def _render(rows: Sequence[TaskRow], height: int) -> Group:
     """Return a table of the tasks that have not succeeded, cut to the terminal's height, and a line of counts."""
     shown = [row for row in rows if row.phase != TaskPhase.SUCCEEDED][: max(1, height - 4)]
-    return Group(task_view.table(shown, time.time()), Text(f"{len(rows)} tasks: {task_view.counts(rows)}"))
+    return Group(task_view.table(shown, time.time()), Text(f"{counted(len(rows), 'task')}: {task_view.counts(rows)}"))
