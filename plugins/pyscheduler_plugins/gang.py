@@ -40,6 +40,7 @@ from pyscheduler.api import (
     Wait,
     WaitingPod,
 )
+from pyscheduler.api.counts import counted
 from pyscheduler_plugins.gang_resources import missing, unused
 from pyscheduler_plugins.gang_state import ACTIVATION_PAUSE, FailedAttempt, FreeResources, GangState, GangStates
 from pyscheduler_plugins.pod_group import (
@@ -270,7 +271,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         self._reject_waiting(group, progress, f"pod group {group} does not fit as a whole: no place for {pod.name}")
         if not waiting:
             return None
-        return Rejection(f"pod group {group} released the reservations of {len(waiting)} waiting pods")
+        return Rejection(f"pod group {group} released the reservations of {counted(len(waiting), 'waiting pod')}")
 
     def _preempt(self, group: GroupKey, terms: PodGroupSpec, progress: GangState, pod: Pod) -> Rejection | None:
         """Approve evictions once enough members can start, and activate the other members that need evictions."""

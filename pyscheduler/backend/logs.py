@@ -32,6 +32,10 @@ class LogsUnavailable(BackendProblem):
     """Logs of a pod cannot be read; the message gives the reason."""
 
 
+class PodLogDeleted(LogsUnavailable):
+    """The pod was deleted, and its log with it."""
+
+
 class PodLogs:
     """Logs of the pods of one namespace."""
 
@@ -61,7 +65,7 @@ def _explained(problem: ApiError, pod: str) -> Exception:
     if problem.status not in _NOT_SERVED:
         return problem
     if problem.reason == "NotFound" and f'pods "{pod}" not found' in str(problem):
-        return LogsUnavailable(f"pod {pod} does not exist any more: keep failed pods for a time, or store their logs")
+        return PodLogDeleted(f"pod {pod} does not exist any more")
     return LogsUnavailable(f"the API server has no logs of pod {pod}: {problem}")
 
 

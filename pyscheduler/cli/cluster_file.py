@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pyscheduler.api.counts import counted
 from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.config.decode import decode
 from pyscheduler.config.problems import ConfigError, Problem, Report, shown
@@ -59,7 +60,9 @@ def read_cluster_file(file: Path) -> list[NodePool]:
     except InvalidYaml as error:
         raise ConfigError([error.problem], source) from None
     if len(documents) != 1:
-        raise ConfigError([Problem("", f"holds {len(documents)} YAML documents, must be one {KIND}")], source)
+        raise ConfigError(
+            [Problem("", f"holds {counted(len(documents), 'YAML document')}, must be one {KIND}")], source
+        )
     document = documents[0]
     report = Report(document.lines)
     pools = _pools(document.value, report)

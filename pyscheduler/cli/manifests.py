@@ -13,6 +13,7 @@ import click
 import yaml
 
 from pyscheduler import data
+from pyscheduler.api.counts import counted
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.kustomize import Json, pod_specs, render
 
@@ -67,7 +68,7 @@ def manifests(name: str, image: str | None, namespace: str | None, output: Path 
         click.echo(_to_yaml(objects), nl=False)
         return
     _write(objects, output)
-    click.echo(f"{len(objects)} objects written; kubectl apply -f {output}")
+    click.echo(f"{counted(len(objects), 'object')} written; kubectl apply -f {output}")
 
 
 def objects_of(name: str, image: str | None, namespace: str | None = None) -> list[Json]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from pyscheduler.api import ApiError, ResourceKind
+from pyscheduler.api.counts import counted
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.node_actions import for_each
 from pyscheduler.cli.node_selection import NodeSelection, nodes_of, select
@@ -40,7 +41,7 @@ class Drain:
         self._check(pods)
         await for_each(names, lambda name: self._client.patch(NODES, ("", name), {"spec": {"unschedulable": True}}))
         evicted = await self._evict_all([key_of(pod) for pod in pods])
-        return [f"node/{name} drained" for name in names] + [f"{evicted} pods evicted"]
+        return [f"node/{name} drained" for name in names] + [f"{counted(evicted, 'pod')} evicted"]
 
     async def _pods_on(self, node: str) -> list[Json]:
         listing = await self._client.list(PODS, field_selector=f"spec.nodeName={node}")

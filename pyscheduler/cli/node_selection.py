@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from pyscheduler.api.counts import counted
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.config.problems import did_you_mean
 from pyscheduler.embedded.hollow.pools import POOL_LABEL
@@ -46,7 +47,7 @@ def select(
         node for node in by_name.values() if wanted(node) and selection.pool in (None, labels_of(node).get(POOL_LABEL))
     ]
     if len(candidates) < (selection.count or 0):
-        raise CommandProblem(f"--count: only {len(candidates)} such nodes exist, {selection.count} are to be chosen")
+        raise CommandProblem(f"--count: {selection.count} are to be chosen of {counted(len(candidates), 'such node')}")
     return sorted(candidates, key=_age, reverse=True)[: selection.count]
 
 

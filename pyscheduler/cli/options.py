@@ -112,9 +112,19 @@ def duration(_: click.Context, __: click.Parameter, text: str | None) -> str | N
     return text
 
 
+class Boolean(click.types.BoolParamType):
+    """Boolean with a short error: click's lists a dozen values, of which one is empty."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool | None:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither true nor false", param, ctx)
+
+
 def switch(name: str, default: bool | None = None, **more: Any) -> Callable[..., Any]:
     """Return a boolean option that may be given without a value, as in Go."""
-    return option(name, type=bool, default=default, is_flag=False, flag_value="true", **more)
+    return option(name, type=Boolean(), default=default, is_flag=False, flag_value="true", **more)
 
 
 _ELECTION: Final = (

@@ -28,6 +28,7 @@ from pyscheduler.api import (
     ScorePlugin,
     Skip,
 )
+from pyscheduler.api.counts import counted
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.cli.plugin_reads import infer_reads
 from pyscheduler.cli.problems import CommandProblem
@@ -254,8 +255,8 @@ def _run(call: Callable[[], object], times: int) -> float:
 def table(cost: Cost, nodes: int) -> Table:
     """Return the cost of a plugin's calls as a table."""
     calls = Table("extension point", "one call, µs", box=None, pad_edge=False)
-    calls.add_column(f"plain form, {nodes} nodes, µs")
-    calls.add_column(f"NumPy form, {nodes} nodes, µs")
+    calls.add_column(f"plain form, {counted(nodes, 'node')}, µs")
+    calls.add_column(f"NumPy form, {counted(nodes, 'node')}, µs")
     for call in cost.calls:
         rest = ("" if call.plain is None else f"{call.plain:,.0f}", _columns(call))
         calls.add_row(call.point, f"{call.once:,.2f}", *rest)
@@ -272,7 +273,7 @@ def summary(cost: Cost, nodes: int) -> list[str]:
     """Return lines on the cost of a whole decision and on possible savings."""
     difference = cost.with_plugin - cost.baseline
     lines = [
-        f"One decision on {nodes} nodes: {cost.with_plugin:,.0f} µs with {cost.name},"
+        f"One decision on {counted(nodes, 'node')}: {cost.with_plugin:,.0f} µs with {cost.name},"
         f" {cost.baseline:,.0f} µs without it ({difference:+,.0f} µs)."
     ]
     if cost.minimal_reads is not None and cost.with_minimal_reads is not None and cost.reads is not None:

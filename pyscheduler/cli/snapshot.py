@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from pyscheduler.api import ApiError, ResourceKind
+from pyscheduler.api.counts import counted
 from pyscheduler.cli import options
 from pyscheduler.cli.batch_command import OUTPUT, kubeconfig_option
 from pyscheduler.cli.command_problem import CommandProblem
@@ -69,7 +70,7 @@ def snapshot(file: Path, kubeconfig: Path | None, secrets: bool) -> None:
     """
     left_out = TEMPORARY if secrets else (*TEMPORARY, _SECRET)
     count, missing = asyncio.run(_write(file, kubeconfig, left_out))
-    print(f"{file}: {count} objects")
+    print(f"{file}: {counted(count, 'object')}")
     if missing:
         print(f"Left out, because you may not list them: {', '.join(missing)}")
 

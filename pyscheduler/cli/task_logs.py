@@ -11,7 +11,7 @@ import msgspec
 
 from pyscheduler.api import ApiError
 from pyscheduler.backend.client import KubernetesClient
-from pyscheduler.backend.logs import FileLogs, LogStore, LogsUnavailable, PodLogs, S3Logs, StreamLogs
+from pyscheduler.backend.logs import FileLogs, LogStore, LogsUnavailable, PodLogDeleted, PodLogs, S3Logs, StreamLogs
 from pyscheduler.backend.template import pod_name
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.task_view import TaskRow
@@ -81,6 +81,9 @@ async def print_log(row: TaskRow, source: str, flags: LogOptions) -> int:
                 async for chunk in chunks:
                     sys.stdout.buffer.write(chunk)
                     sys.stdout.buffer.flush()
+        except PodLogDeleted as problem:
+            hint = "`tasks run` keeps failed pods with --keep-failed-seconds, and all logs with --logs"
+            raise CommandProblem(f"task {row.id!r}: {problem}; {hint}") from None
         except (ApiError, LogsUnavailable) as problem:
             raise CommandProblem(f"task {row.id!r}: {problem}") from None
     return 0

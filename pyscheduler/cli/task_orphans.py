@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from pyscheduler.api import ApiError
+from pyscheduler.api.counts import counted
 from pyscheduler.backend.adoption import is_orphan
 from pyscheduler.backend.client import KubernetesClient
 from pyscheduler.backend.identity import lease_holder, lease_name
@@ -162,7 +163,7 @@ def list_(state: Path, kubeconfig: Path | None, context: str, namespace: str, na
         for pod in found.values():
             kept = "" if pod.has_finalizer else "  released"
             print(f"{pod.name}  task {pod.task!r}  {pod.phase}  {pod.node or 'no node'}{kept}")
-        print(f"{len(found)} orphans in namespace {backend.namespace}")
+        print(f"{counted(len(found), 'orphan')} in namespace {backend.namespace}")
         return 0
 
     options.run_async(work())

@@ -9,14 +9,15 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from pyscheduler.api.counts import counted
 from pyscheduler.backend.state.request_queue import RequestQueue
 from pyscheduler.backend.task import TaskPhase
 from pyscheduler.cli import task_view
 from pyscheduler.cli.task_view import TaskRow
 
 
-def watch_tasks(queue: RequestQueue, ids: Sequence[str], console: Console, poll_seconds: float) -> int:
-    """Show the tasks, all if `ids` is empty, until each has ended; return 0 if all succeeded, else 1."""
+def watch_tasks(queue: RequestQueue, ids: Sequence[str] | None, console: Console, poll_seconds: float) -> int:
+    """Show the tasks, all if `ids` is None, until each has ended; return 0 if all succeeded, else 1."""
     if console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:
             rows = _read(queue, ids)
@@ -36,9 +37,9 @@ def watch_tasks(queue: RequestQueue, ids: Sequence[str], console: Console, poll_
     return 0 if all(row.phase == TaskPhase.SUCCEEDED for row in rows) else 1
 
 
-def _read(queue: RequestQueue, ids: Sequence[str]) -> list[TaskRow]:
-    by_id = task_view.rows(queue, ids or None)
-    return [by_id[id] for id in ids if id in by_id] if ids else list(by_id.values())
+def _read(queue: RequestQueue, ids: Sequence[str] | None) -> list[TaskRow]:
+    by_id = task_view.rows(queue, ids)
+    return list(by_id.values()) if ids is None else [by_id[id] for id in ids if id in by_id]
 
 
 def _all_ended(rows: Sequence[TaskRow]) -> bool:
@@ -62,4 +63,4 @@ def _print_changes(rows: Sequence[TaskRow], printed: dict[str, str]) -> None:
 def _render(rows: Sequence[TaskRow], height: int) -> Group:
     """Return a table of the tasks that have not succeeded, cut to the terminal's height, and a line of counts."""
     shown = [row for row in rows if row.phase != TaskPhase.SUCCEEDED][: max(1, height - 4)]
-    return Group(task_view.table(shown, time.time()), Text(f"{len(rows)} tasks: {task_view.counts(rows)}"))
+    return Group(task_view.table(shown, time.time()), Text(f"{counted(len(rows), 'task')}: {task_view.counts(rows)}"))

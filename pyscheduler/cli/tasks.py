@@ -264,7 +264,7 @@ def kill(state: Path, ids: tuple[str, ...], everything: bool, queue: str, watch:
         requests.put(Kill(id) for id in running)
         ended = f", {len(selected) - len(running)} already ended" if ids and len(running) < len(selected) else ""
         print(f"{len(running)} to be killed{ended}{_idle_hint(requests)}")
-        if watch:
+        if watch and running:
             _watch(requests, running)
 
 
@@ -275,7 +275,7 @@ def watch(state: Path, ids: tuple[str, ...]) -> None:
     """Watch tasks, all without IDS, until they have ended. Exits with 1 if one did not succeed."""
     with RequestQueue(state) as queue:
         _select(task_view.rows(queue, ids), ids)
-        sys.exit(_watch(queue, ids))
+        sys.exit(_watch(queue, ids or None))
 
 
 @tasks.command
@@ -464,7 +464,7 @@ def _idle_hint(queue: RequestQueue) -> str:
     return "" if queue.holder() else f"; not running, start it with `pyscheduler tasks run --state {queue.path}`"
 
 
-def _watch(queue: RequestQueue, ids: Sequence[str]) -> int:
+def _watch(queue: RequestQueue, ids: Sequence[str] | None) -> int:
     from pyscheduler.cli.task_watch import watch_tasks
 
     return watch_tasks(queue, ids, _console(), _POLL_SECONDS)

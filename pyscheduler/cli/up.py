@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ import msgspec
 from click.core import ParameterSource
 from rich.console import Console
 
+from pyscheduler.api.counts import counted
 from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.cli import options
 from pyscheduler.cli.cluster_dump import read_dumps
@@ -83,6 +85,7 @@ class UpOptions:
     watch: bool
     once: bool
     timeout: float
+    feature_gates: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,7 @@ def up(feature_gates: tuple[str, ...], verbosity: int, logging_format: str, **va
     Try another scheduler:
       pyscheduler up --scheduler-command "kube-scheduler --kubeconfig {kubeconfig} --leader-elect=false"
     """
-    flags = UpOptions(**values)
+    flags = UpOptions(**values, feature_gates=feature_gates)
     _check_quantity("--node-cpu", flags.node_cpu)
     _check_quantity("--node-memory", flags.node_memory)
     context = click.get_current_context()
@@ -341,14 +344,14 @@ def _print_greeting(
 ) -> None:
     show = partial(console.print, soft_wrap=True, highlight=False, markup=False)
     nodes = len(cluster.server.api.list(cluster.server.api.resource("nodes")).items)
-    show(f"A cluster of {nodes} hollow nodes at {cluster.url}, {scheduler.description}")
+    show(f"A cluster of {counted(nodes, 'hollow node')} at {cluster.url}, {scheduler.description}")
     if scheduler.endpoints:
         show(f"Its metrics and debug endpoints (curl -k): {scheduler.endpoints}/metrics, /debug/queue, /debug/cache")
     if restored.stored:
         counts = ", ".join(f"{kind} {count}" for kind, count in restored.stored.most_common())
-        show(f"Loaded {restored.stored.total()} objects: {counts}")
+        show(f"Loaded {counted(restored.stored.total(), 'object')}: {counts}")
     if restored.without_owner:
-        show(f"Removed the owners of {restored.without_owner} objects, because they are not in the files")
+        show(f"Removed the owners of {counted(restored.without_owner, 'object')}, because they are not in the files")
     for kind, count in restored.not_served.items():
         show(f"Left out {count} of {kind}: the kind is not served, and its definition is not in the files")
 
@@ -381,7 +384,8 @@ async def _show(
         for pod in progress.unbound[:_SHOWN_PENDING]:
             show(pending_reason(pod), style="red")
         if len(progress.unbound) > _SHOWN_PENDING:
-            show(f"... and {len(progress.unbound) - _SHOWN_PENDING} more pods without a node", style="red")
+            more = counted(len(progress.unbound) - _SHOWN_PENDING, "more pod")
+            show(f"... and {more} without a node", style="red")
     if flags.once:
         commands = f"{_command_without_once(flags)}\n  {_kubectl('kubeconfig')}"
         show(f"Keep it running, and look at it from another terminal:\n  {commands}")
@@ -395,17 +399,20 @@ async def _show(
 def _command_without_once(flags: UpOptions) -> str:
     """Return the command line that starts the same cluster without --once."""
     program = os.path.relpath(sys.argv[0]) if os.path.isabs(sys.argv[0]) else sys.argv[0]
-    size = f"--nodes {flags.nodes} --node-cpu {flags.node_cpu} --node-memory {flags.node_memory}"
+    size = ["--nodes", str(flags.nodes), "--node-cpu", flags.node_cpu, "--node-memory", flags.node_memory]
     if flags.cluster is not None:
-        size = f"--cluster {flags.cluster}"
+        size = ["--cluster", str(flags.cluster)]
     elif flags.load or flags.restore:
-        size = ""
-    applied = "".join(f" --apply {path}" for path in flags.apply)
-    loaded = "".join(f" --load {path}" for path in flags.load)
-    files = {"restore": flags.restore, "config": flags.config}
-    others = "".join(f" --{name} {path}" for name, path in files.items() if path)
-    words = f"{program} up {size}{loaded}{applied}{others} --kubeconfig-out kubeconfig".split()
-    return " ".join(words)
+        size = []
+    chosen = {"restore": flags.restore, "config": flags.config, "scheduler-command": flags.scheduler_command}
+    words = [program, "up", *size]
+    words += [word for path in flags.load for word in ("--load", str(path))]
+    words += [word for path in flags.apply for word in ("--apply", str(path))]
+    words += [word for name, value in chosen.items() if value for word in (f"--{name}", str(value))]
+    words += [] if flags.seed is None else ["--seed", str(flags.seed)]
+    words += ["--no-scheduler"] * flags.no_scheduler
+    words += [word for gates in flags.feature_gates for word in ("--feature-gates", gates)]
+    return shlex.join([*words, "--kubeconfig-out", "kubeconfig"])
 
 
 def _kubectl(kubeconfig: str | Path) -> str:

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pyscheduler.api.counts import counted
 from pyscheduler.api.quantity import QuantityError
 from pyscheduler.api.resources import CPU, MEMORY, PODS, amounts
 from pyscheduler.cli.progress import FINAL, current_progress, listed, pending_reason, pod_state
@@ -84,9 +85,9 @@ def render(api: Api, height: int) -> Group:
     table = Table("node", "status", "cpu", "memory", "pods", "phases")
     for row in rows[:room]:
         table.add_row(row.name, Text(row.status, _style(row.status)), *row[2:])
-    hidden = [Text(f"... and {len(rows) - room} more nodes")] if len(rows) > room else []
+    hidden = [Text(f"... and {counted(len(rows) - room, 'more node')}")] if len(rows) > room else []
     more = len(progress.unbound) - len(pending)
-    rest = [Text(f"... and {more} more pods without a node", style="red")] if more else []
+    rest = [Text(f"... and {counted(more, 'more pod')} without a node", style="red")] if more else []
     return Group(table, *hidden, Text(progress.line), *pending, *rest)
 
 

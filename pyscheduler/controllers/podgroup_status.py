@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from pyscheduler.api.counts import counted
 from pyscheduler.clock import rfc3339
 from pyscheduler.kube.conditions import merge_condition
 
@@ -126,7 +127,7 @@ def _is_of_scheduler(present: Json, status: str, reason: str) -> bool:
 
 def _scheduled(counts: _Counts, minimum: int) -> tuple[str, str, str]:
     if counts.scheduled >= minimum:
-        return "True", MIN_MEMBER_SCHEDULED, f"{counts.scheduled} members are bound, {minimum} are needed"
+        return "True", MIN_MEMBER_SCHEDULED, f"{counted(counts.scheduled, 'member')} bound, {minimum} needed"
     if counts.present < minimum:
-        return "False", MEMBERS_MISSING, f"{counts.present} members exist, {minimum} are needed"
-    return "False", WAITING_FOR_NODES, f"{counts.scheduled} members are bound, {minimum} are needed"
+        return "False", MEMBERS_MISSING, f"{counted(counts.present, 'member')} present, {minimum} needed"
+    return "False", WAITING_FOR_NODES, f"{counted(counts.scheduled, 'member')} bound, {minimum} needed"

@@ -26,6 +26,7 @@ from pyscheduler.api import (
     Skip,
     StatusError,
 )
+from pyscheduler.api.counts import counted
 from pyscheduler.core.state import ClusterState
 
 
@@ -108,4 +109,6 @@ def _assert_equivalent(
 
 
 def _assert_length(plugin: Plugin, method: str, length: int, expected: int) -> None:
-    assert length == expected, f"{plugin.name}: {method} returns {length} results for {expected} nodes"
+    assert length == expected, (
+        f"{plugin.name}: {method} returns {counted(length, 'result')} for {counted(expected, 'node')}"
+    )

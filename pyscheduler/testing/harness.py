@@ -80,10 +80,7 @@ class Harness(HarnessResults):
     def __init__(
         self, config: str | Path | LoadedConfig | None = None, *, instrument: Instrument | None = None, seed: int = 0
     ) -> None:
-        """Start with a configuration: loaded, YAML text, or the path of a file; by default, with the default profile.
-
-        A string is a path if it ends in .yaml, .yml or .json.
-        """
+        """Start with a configuration: loaded, YAML text, or a path (.yaml, .yml, .json); or with the defaults."""
         self.now = 1000.0
         self._config = _loaded(config)
         self._instrument, self._seed = instrument, seed
@@ -149,8 +146,10 @@ class Harness(HarnessResults):
             if isinstance(obj, NodeBuilder):
                 self.nodes[obj.manifest["metadata"]["name"]] = obj.manifest
                 self.handle_event(NodeChanged(self.now, obj.build()))
-            else:
+            elif isinstance(obj, PodBuilder):
                 self._show(obj)
+            else:
+                raise TypeError(f"add takes pod() and node() builders, not {type(obj).__name__}; apply takes manifests")
 
     def add_object(self, kind: ResourceKind, obj: dict[str, Any]) -> None:
         """Create or update an object of a kind that plugins watch, or that they read and write through `api`."""
@@ -285,6 +284,8 @@ class Harness(HarnessResults):
 
         Pods that are ready now are scheduled first, as by `run`.
         """
+        if not seconds >= 0:
+            raise ValueError(f"time cannot advance by {seconds} seconds")
         end = self.now + seconds
         self.run()
         while (wake := self._next_wake()) is not None and wake <= end:
@@ -309,8 +310,7 @@ class Harness(HarnessResults):
 
     def pod(self, name: str, namespace: str = "default") -> dict[str, Any] | None:
         """Return the manifest of a pod in the API server, or None."""
-        builder = self._pods.get(f"{namespace}/{name}")
-        return None if builder is None else builder.manifest
+        return builder.manifest if (builder := self._pods.get(f"{namespace}/{name}")) else None
 
     def close(self) -> None:
         """Cancel pending binding cycles. Only needed to test how a plugin handles the cancellation."""

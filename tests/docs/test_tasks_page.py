@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import re
@@ -12,9 +13,18 @@ import click
 import pytest
 import yaml
 
-from pyscheduler.backend import OUTCOME_INFO, BackendSettings, RetryPolicy, TaskSpec
+from pyscheduler.backend import (
+    OUTCOME_INFO,
+    BackendSettings,
+    KubernetesClient,
+    KubernetesTaskBackend,
+    RetryPolicy,
+    TaskSpec,
+)
+from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.state.cluster import WRITE_LIMITS
 from pyscheduler.backend.state.shards import LIMITS
+from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.cli.task_file import read_tasks
 from pyscheduler.cli.tasks import tasks
 from tests.docs.pages import EXAMPLES, ROOT, commands, rows, text_of, words_in_code
@@ -43,6 +53,25 @@ async def test_first_task_runs(
 def test_tasks_file_is_read() -> None:
     ids = [spec.id for spec in read_tasks(str(EXAMPLES / "tasks.yaml"))]
     assert ids == ["orders-full", "orders-incremental", "with-a-volume"]
+
+
+async def test_tasks_file_ends_on_the_cluster_of_the_page(tmp_path: Path) -> None:
+    async with (
+        cluster(EMBEDDED) as plane,
+        hollow_nodes(plane, "n", 2),
+        scheduler(plane, Configured("pyscheduler"), tmp_path),
+        KubernetesClient("default", kubeconfig=plane.kubeconfig) as client,
+        KubernetesTaskBackend(client, SqliteState(tmp_path / "tasks.db")) as backend,
+    ):
+        running = {spec.id for spec in read_tasks(str(EXAMPLES / "tasks.yaml"))}
+        await backend.submit_all(read_tasks(str(EXAMPLES / "tasks.yaml")))
+        async with asyncio.timeout(30):
+            async for record in backend.updates():
+                assert record.reason != Outcome.REFUSED, record.message
+                running -= {record.id} if record.final else set()
+                if not running:
+                    break
+    assert running == set()
 
 
 def test_outcome_table_equals_the_code() -> None:

@@ -321,7 +321,7 @@ class Unbounded(NodeResourcesFit):
     [
         (OffByOne, "NodeResourcesFit on n: filter returns None, filter_all returns Rejection"),
         (Wrapping, "NodeResourcesFit on n: score returns 99, score_all returns"),
-        (OneShort, "score_all returns 0 results for 1 nodes"),
+        (OneShort, "score_all returns 0 results for 1 node"),
         (Unbounded, r"normalised scores \[.*\] are not in 0..100"),
     ],
 )

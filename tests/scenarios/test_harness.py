@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import socketserver
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -147,3 +149,15 @@ async def test_collecting_a_harness_while_another_loop_runs_raises_nothing(
     del harness
     gc.collect()
     assert errors == []
+
+
+@pytest.mark.parametrize("value", [pod("a").manifest, [pod("a")], "a", pod])
+def test_add_rejects_values_that_are_not_builders(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"^add takes pod\(\) and node\(\) builders, not \w+; apply takes manifests$"):
+        Harness().add(value)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan])
+def test_time_does_not_go_backwards(seconds: float) -> None:
+    with pytest.raises(ValueError, match=f"time cannot advance by {seconds} seconds"):
+        Harness().advance(seconds)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from pyscheduler.api import Pod
+from pyscheduler.api.counts import counted
 from pyscheduler.api.quantity import QuantityError
 from pyscheduler.api.resources import Amounts, amount
 from pyscheduler_plugins.queues.quantities import format_amount
@@ -216,7 +217,7 @@ class LimitedUse:
 
 def _jobs_message(account: str, queue: str, jobs: int, most: int) -> str:
     subject, where = _subject(account, queue)
-    return f"{subject} has {jobs} jobs{where}, its limit is {most}"
+    return f"{subject} has {counted(jobs, 'job')}{where}, its limit is {most}"
 
 
 def _message(account: str, queue: str, resource: str, amounts: tuple[int, int, int]) -> str:

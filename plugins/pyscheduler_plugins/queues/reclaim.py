@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from pyscheduler.api.counts import counted
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.quantities import format_amount, format_amounts
@@ -143,7 +144,7 @@ class _CandidateBundles:
         reasons = [self._reason_of(queue, candidates) for queue, candidates in self._victims.items()]
         if not reasons:
             return f"no pods of another queue that is over its deserved {', '.join(sorted(self._missing))}"
-        more = [f"{len(reasons) - MAX_REASONS} more queues"] if len(reasons) > MAX_REASONS else []
+        more = [f"{counted(len(reasons) - MAX_REASONS, 'more queue')}"] if len(reasons) > MAX_REASONS else []
         return "; ".join(reasons[:MAX_REASONS] + more)
 
     def _reason_of(self, queue: str, candidates: list[CandidateBundle]) -> str:

@@ -65,7 +65,7 @@ class IgnoredGroups:
         named = declaration[0].upper() + declaration[1:]
         note = (
             f"{named} declares a pod group, which no plugin of profile {profile.name} reads: "
-            "the pod is scheduled by itself. Enable the plugin PodGroups."
+            "the pod is scheduled by itself. Enable the plugin PodGroups, as config/batch.yaml does."
         )
         self.events.append(Record(EventType.WARNING, POD_GROUP_IGNORED, "Scheduling", note, pod))
 

@@ -35,6 +35,11 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(app, ["run", *args])
 
 
+def test_bad_boolean_is_named_without_a_list_of_spellings() -> None:
+    result = run("--leader-elect=maybe")
+    assert (result.exit_code, "'maybe' is neither true nor false" in result.output) == (2, True), result.output
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [

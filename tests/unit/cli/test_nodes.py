@@ -98,7 +98,7 @@ REFUSED: list[tuple[str, Attempt, str]] = [
     ("pool is needed", lambda nodes: nodes.add(1, None), "--pool is required, as there are several: small, gpu"),
     ("unknown pool", lambda nodes: nodes.add(1, "smal"), "there is no pool 'smal'; did you mean \"small\"?"),
     ("unknown node", lambda nodes: nodes.fail(names("small-3")), "there is no node small-3"),
-    ("too many", lambda nodes: nodes.remove(some(3, "small")), "--count: only 2 such nodes exist, 3 are to be chosen"),
+    ("too many", lambda nodes: nodes.remove(some(3, "small")), "--count: 3 are to be chosen of 2 such nodes"),
     ("no node of the pool", lambda nodes: nodes.remove(some(1, "large")), "--pool: no node is of the pool 'large'"),
     ("real node", lambda nodes: nodes.remove(names("real")), "real: not a hollow node of `pyscheduler up`"),
 ]
@@ -137,7 +137,7 @@ def drain(client: ObjectClient, *, timeout: float = 10.0, force: bool = True) ->
 async def test_drained_node_is_cordoned_and_its_pods_are_deleted(client: ObjectClient) -> None:
     await create_bound(client, "here")
     await create_bound(client, "elsewhere", "gpu-1")
-    assert await drain(client)[0].run(names("small-1")) == ["node/small-1 drained", "1 pods evicted"]
+    assert await drain(client)[0].run(names("small-1")) == ["node/small-1 drained", "1 pod evicted"]
     assert (await client.get(NODES, "", "small-1"))["spec"]["unschedulable"] is True
     assert "deletionTimestamp" in (await client.get(PODS, "default", "here"))["metadata"]
     assert "deletionTimestamp" not in (await client.get(PODS, "default", "elsewhere"))["metadata"]
@@ -174,7 +174,7 @@ async def test_drain_goes_on_when_the_budget_allows_it(client: ObjectClient) -> 
 
     clock.on_sleep = allow
     assert await drain_.run(some(1, "small")) == ["node/small-2 drained", "0 pods evicted"]
-    assert await drain_.run(some(1, "small")) == ["node/small-1 drained", "1 pods evicted"]
+    assert await drain_.run(some(1, "small")) == ["node/small-1 drained", "1 pod evicted"]
     assert clock.time == 1.0
 
 

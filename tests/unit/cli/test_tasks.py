@@ -377,6 +377,13 @@ def test_kill_queues_a_request_for_each_task_that_has_not_ended(tasks: Cli) -> N
     assert tasks("kill", "--all")[1] == "2 to be killed" + IDLE
 
 
+@pytest.mark.parametrize("words", [("done",), ("--queue", "none")], ids=" ".join)
+def test_kill_with_watch_ends_at_once_if_no_task_is_to_be_killed(tasks: Cli, words: tuple[str, ...]) -> None:
+    save_all_phases()
+    code, out, _ = tasks("kill", *words, "--watch")
+    assert (code, out.partition("\n")[2]) == (0, ""), "tasks that are not killed are watched"
+
+
 def test_forget_accepts_only_tasks_that_have_ended(tasks: Cli) -> None:
     save_all_phases()
     message = "pyscheduler: task 'running' has not ended: kill it first with `pyscheduler tasks kill`\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import ssl
 import sys
 import urllib.request
@@ -74,8 +75,8 @@ def test_pods_of_a_loaded_dump_count_on_their_nodes(tmp_path: Path) -> None:
     new.write_text(yaml.safe_dump(pod("new").requests(cpu="1").manifest))
     result = up("--timeout", "2", "--load", dump, "--apply", new)
     assert result.exit_code == 1, result.output
-    assert "A cluster of 1 hollow nodes" in result.output
-    assert "Removed the owners of 1 objects" in result.output
+    assert "A cluster of 1 hollow node at" in result.output
+    assert "Removed the owners of 1 object," in result.output
     assert "default/new: 0/1 nodes are available: 1 Insufficient cpu." in result.output
 
 
@@ -113,6 +114,28 @@ def test_without_scheduler_pods_stay_pending(tmp_path: Path) -> None:
     result = up("--timeout", "1", "--no-scheduler", "--apply", pod_file(tmp_path, "a"))
     assert (result.exit_code, "without a scheduler" in result.output) == (1, True)
     assert "no scheduler has tried it" in result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--no-scheduler",),
+        ("--scheduler-command", "sleep 60"),
+        ("--seed", "7"),
+        ("--feature-gates", "GenericWorkload=true"),
+    ],
+    ids=" ".join,
+)
+def test_printed_command_starts_the_same_cluster(tmp_path: Path, words: tuple[str, ...]) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    file = pod_file(folder, "a")
+    printed = up("--timeout", "0", "--nodes", 1, "--apply", file, *words).output
+    command = next(line for line in printed.splitlines() if "--kubeconfig-out kubeconfig" in line)
+    assert shlex.split(command)[1:] == [
+        *("up", "--nodes", "1", "--node-cpu", "4", "--node-memory", "32Gi", "--apply", str(file), *words),
+        *("--kubeconfig-out", "kubeconfig"),
+    ]
 
 
 async def test_endpoints_need_no_credentials_and_log_no_warning(caplog: pytest.LogCaptureFixture) -> None:
