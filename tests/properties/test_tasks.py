@@ -90,7 +90,7 @@ async def _act_before_commit(manager: TaskPodsLifecycleManager) -> None:
     for task in list(manager._dirty):
         record = manager._table.records.get(task)
         if record is not None and not manager._runtimes[task].busy:
-            manager._act(record, manager._clock())
+            manager._act(record, manager._observation(record), manager._clock())
     await _round(manager)
 
 
