@@ -115,7 +115,7 @@ def duration(_: click.Context, __: click.Parameter, text: str | None) -> str | N
 class Boolean(click.types.BoolParamType):
     """Boolean with a short error: click's lists a dozen values, of which one is empty."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool | None:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
