@@ -153,7 +153,7 @@ def test_emulated_version_sets_the_defaults_of_the_gates(starts: list[Start], fl
         ("--tls-curve-preferences=CurveP384", "OpenSSL selects the curves"),
         ("--pod-max-in-unschedulable-pods-duration=soon", '"soon" is not a duration'),
         ("--kube-api-qps=many", "'many' is not a valid float"),
-        ("--profiling=perhaps", "'perhaps' is not a valid boolean"),
+        ("--profiling=perhaps", "'perhaps' is neither true nor false"),
         ("-v=lots", "--v"),
     ],
 )
