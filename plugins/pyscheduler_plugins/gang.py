@@ -144,7 +144,8 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
     def _concerns_other_gangs(self, event: ClusterEvent) -> bool:
         """Return False for the end of a reservation during which no other gang failed: they lack the same room."""
         progress = self._states.find(group_of(event.old))
-        return progress is None or event.old.uid not in progress.unseen
+        # Another version of the pod was bound since, by another scheduler.
+        return progress is None or progress.unseen.get(event.old.uid) != event.old.resource_version
 
     def affected_pods(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> list[WaitingPod]:
         """Return one waiting member of each gang that the event affects; it decides for all of them."""
@@ -311,7 +312,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         if group is None or progress is None or pod.uid not in progress.placed:
             return
         is_rejected = pod.uid in progress.rejected
-        self._states.displace(group, progress, pod.uid)
+        self._states.displace(group, progress, pod)
         # A member that another scheduler has bound releases its reservation but still counts.
         if not is_rejected and pod.uid not in self._placed(group):
             reason = f"pod group {group} is incomplete: {pod.name} released its reservation"

@@ -81,8 +81,8 @@ class GangState:
 
     placed: dict[str, int] = field(default_factory=dict)
     """Members with a reservation, waiting or binding, with its number, in the order of reservation."""
-    unseen: set[str] = field(default_factory=set)
-    """Members that released a reservation during which no other gang failed."""
+    unseen: dict[str, str] = field(default_factory=dict)
+    """resourceVersions of members that released a reservation during which no other gang failed."""
     unschedulable: set[str] = field(default_factory=set)
     """Members without a feasible node since the gang was last rejected."""
     rejected: set[str] = field(default_factory=set)
@@ -116,7 +116,7 @@ class GangState:
     def place(self, uid: str, number: int) -> None:
         """Record the reservation of a member."""
         self.placed[uid] = number
-        self.unseen.discard(uid)
+        self.unseen.pop(uid, None)
         self.unschedulable.discard(uid)
         self.rejected.discard(uid)
         self.stop_preempting(uid)
@@ -175,15 +175,15 @@ class GangStates:
             del self._failures[next(iter(self._failures))]
         self._failures[group] = self._number
 
-    def displace(self, group: GroupKey, progress: GangState, uid: str) -> None:
+    def displace(self, group: GroupKey, progress: GangState, pod: Pod) -> None:
         """Record that a member released its reservation.
 
         Gangs that failed before it was made lack the same room afterwards, so its end concerns none of them.
         """
-        made = progress.placed[uid]
+        made = progress.placed[pod.uid]
         if all(failed < made for other, failed in self._failures.items() if other != group):
-            progress.unseen.add(uid)
-        progress.displace(uid)
+            progress.unseen[pod.uid] = pod.resource_version
+        progress.displace(pod.uid)
 
     def _sweep(self) -> None:
         self._progress = {g: p for g, p in self._progress.items() if not self._is_done(g, p)}

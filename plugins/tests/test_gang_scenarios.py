@@ -194,6 +194,20 @@ def test_gangs_that_fail_one_after_the_other_are_not_evaluated_for_each_other(mo
     assert cluster.attempts == 20 * 4
 
 
+def test_gang_is_retried_when_a_pod_ends_that_another_scheduler_bound_after_a_reservation_here() -> None:
+    cluster = Cluster(slots=3)
+    first, second = cluster.gang("a", of=2, scheduleTimeoutSeconds=5)
+    cluster.add(first, elsewhere(second))
+    cluster.advance(5.5)
+    assert cluster.waiting == set()
+    cluster.add(elsewhere(first).on("slot0"), *cluster.gang("b", of=3))
+    cluster.advance(10)
+    assert cluster.members("b") == 0, "two of three slots are free"
+    cluster.delete("Pod", "a0")
+    cluster.advance(30)
+    assert cluster.members("b") == 3
+
+
 def test_gang_is_retried_when_another_releases_the_room_that_it_lacked() -> None:
     cluster = Cluster(slots=3)
     first, *rest = cluster.gang("a", of=3, scheduleTimeoutSeconds=5)
