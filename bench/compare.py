@@ -232,7 +232,8 @@ class Output:
             self.json.write_bytes(report.document(about(plan), outcomes, plan.names))
         if self.markdown:
             self.markdown.write_text(report.markdown(plan.title, outcomes, plan.names))
-        speed_plot(plan.title, outcomes, plan.names).write(self.svg, self.html)
+        if self.svg or self.html:
+            speed_plot(plan.title, outcomes, plan.names).write(self.svg, self.html)
 
 
 def about(plan: Plan) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class _CandidateBundles:
         reasons = [self._reason_of(queue, candidates) for queue, candidates in self._victims.items()]
         if not reasons:
             return f"no pods of another queue that is over its deserved {', '.join(sorted(self._missing))}"
-        more = [f"{counted(len(reasons) - MAX_REASONS, 'more queue')}"] if len(reasons) > MAX_REASONS else []
+        more = [counted(len(reasons) - MAX_REASONS, "more queue")] if len(reasons) > MAX_REASONS else []
         return "; ".join(reasons[:MAX_REASONS] + more)
 
     def _reason_of(self, queue: str, candidates: list[CandidateBundle]) -> str:
