@@ -85,7 +85,7 @@ class Driver:
             allocation = found.get("status", {}).get("allocation")
             return allocation and holds(allocation)
 
-        found = await self.story.api.until(f"{self.claims}/{claim}", is_allocated)
+        found = await self.story.until(f"{self.claims}/{claim}", is_allocated)
         allocation: Json = found["status"]["allocation"]
         return allocation
 
@@ -96,7 +96,7 @@ class Driver:
 
     async def until_free(self, claim: str) -> None:
         """Wait until a claim is not allocated, and has no device status and no reservation."""
-        await self.story.api.until(f"{self.claims}/{claim}", lambda found: not found.get("status"))
+        await self.story.until(f"{self.claims}/{claim}", lambda found: not found.get("status"))
 
     async def until_reserved_for(self, claim: str, *pods: str) -> None:
         """Wait until a claim is reserved for exactly these pods."""
@@ -104,7 +104,7 @@ class Driver:
         def names(found: Json) -> list[str]:
             return sorted(each["name"] for each in found.get("status", {}).get("reservedFor") or ())
 
-        await self.story.api.until(f"{self.claims}/{claim}", lambda found: names(found) == sorted(pods))
+        await self.story.until(f"{self.claims}/{claim}", lambda found: names(found) == sorted(pods))
 
     async def allocated_again(self, claim: str) -> None:
         """Wait until a claim is allocated and has no device status: deallocation removes it."""
@@ -113,7 +113,7 @@ class Driver:
             status = found.get("status", {})
             return "allocation" in status and not status.get("devices")
 
-        await self.story.api.until(f"{self.claims}/{claim}", is_fresh)
+        await self.story.until(f"{self.claims}/{claim}", is_fresh)
 
     async def report(self, claim: str, condition: str) -> None:
         """Write a device condition, as a driver does, for the first device of a claim."""

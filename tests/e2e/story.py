@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -26,6 +26,8 @@ KUBE_SCHEDULER, PYSCHEDULER = "kube-scheduler", "pyscheduler"
 CONTENDERS = (KUBE_SCHEDULER, PYSCHEDULER)
 PREFIX = "story-"
 """Prefix of the namespaces of stories."""
+FLUSH_SECONDS = 330.0
+"""Time limit with kube-scheduler, which may lose a wake-up: it flushes unschedulablePods after 5 minutes."""
 NODES, CLASSES = "/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -86,6 +88,7 @@ class Story:
         self.namespace = namespace
         self.pods = self.at("v1", "pods")
         self._nodes = nodes
+        self._until_seconds = FLUSH_SECONDS if scheduler == KUBE_SCHEDULER else UNTIL_SECONDS
         self._shared: list[str] = []
 
     def at(self, version: str, plural: str) -> str:
@@ -96,6 +99,10 @@ class Story:
     def full_name(self, name: str) -> str:
         """Return the full name of a cluster-scoped object: a node, a class, a volume."""
         return f"{self.namespace}-{name}"
+
+    async def until(self, path: str, holds: Callable[[Json], object], **query: str | int) -> Json:
+        """Poll `path` until `holds` is true of the response; return it. TimeoutError with the last one."""
+        return await self.api.until(path, holds, self._until_seconds, **query)
 
     async def create(self, path: str, name: str, body: Json) -> str:
         """Create a cluster-scoped object, deleted at the end of the story; return its full name."""
@@ -166,7 +173,7 @@ class Story:
 
     async def bound(self, name: str) -> str:
         """Wait until a pod is bound; return its node."""
-        found = await self.api.until(f"{self.pods}/{name}", lambda found: found["spec"].get("nodeName"))
+        found = await self.until(f"{self.pods}/{name}", lambda found: found["spec"].get("nodeName"))
         return self.short(found["spec"]["nodeName"])
 
     async def unschedulable(self, name: str, words: str = "") -> str:
@@ -179,15 +186,15 @@ class Story:
             message = unscheduled(found)
             return bool(message) and words in message
 
-        return unscheduled(await self.api.until(f"{self.pods}/{name}", has_message))
+        return unscheduled(await self.until(f"{self.pods}/{name}", has_message))
 
     async def unschedulable_with(self, name: str, message: str) -> None:
         """Wait until the pod's PodScheduled message equals `message`."""
-        await self.api.until(f"{self.pods}/{name}", lambda found: unscheduled(found) == message)
+        await self.until(f"{self.pods}/{name}", lambda found: unscheduled(found) == message)
 
     async def places(self, count: int, selector: str = "") -> Counter[str]:
         """Wait until `count` pods are bound and none is terminating; return the number of pods per node."""
-        found = await self.api.until(
+        found = await self.until(
             self.pods,
             lambda found: len(alive(found)) == len(placed({"items": alive(found)})) == count,
             labelSelector=selector,
@@ -196,7 +203,7 @@ class Story:
 
     async def exactly(self, names: set[str]) -> None:
         """Wait until exactly these pods exist."""
-        await self.api.until(self.pods, lambda found: {item["metadata"]["name"] for item in alive(found)} == names)
+        await self.until(self.pods, lambda found: {item["metadata"]["name"] for item in alive(found)} == names)
 
     async def events(self, name: str, reason: str, times: int = 1) -> list[Json]:
         """Wait for so many occurrences of a pod's Event with that reason; return the Events."""
@@ -206,7 +213,7 @@ class Story:
             return sum(counts) >= times
 
         path, query = self.at("events.k8s.io/v1", "events"), f"regarding.name={name},reason={reason}"
-        found = await self.api.until(path, often, fieldSelector=query)
+        found = await self.until(path, often, fieldSelector=query)
         items: list[Json] = found["items"]
         return items
 

@@ -71,9 +71,9 @@ async def test_cluster_has_the_previous_version_and_its_apis(story: Story) -> No
 
 
 async def test_lease_is_held(story: Story) -> None:
-    found = await story.api.until(LEASE, lambda found: found["spec"].get("holderIdentity"))
+    found = await story.until(LEASE, lambda found: found["spec"].get("holderIdentity"))
     renewed = found["spec"]["renewTime"]
-    await story.api.until(LEASE, lambda found: found["spec"]["renewTime"] != renewed)
+    await story.until(LEASE, lambda found: found["spec"]["renewTime"] != renewed)
 
 
 async def test_pod_is_bound_and_has_its_event(story: Story) -> None:
@@ -108,7 +108,7 @@ async def test_job_completes(story: Story) -> None:
     body = job("j", 3, 2, story.spec({"cpu": "1"}))
     await story.api.create(story.at("batch/v1", "jobs"), body)
     path = f"{story.at('batch/v1', 'jobs')}/j"
-    await story.api.until(path, lambda found: found["status"].get("succeeded") == 3)
+    await story.until(path, lambda found: found["status"].get("succeeded") == 3)
 
 
 async def test_pod_of_lower_priority_is_preempted(story: Story) -> None:
@@ -126,7 +126,7 @@ async def test_pod_of_lower_priority_is_preempted(story: Story) -> None:
 async def test_gated_pod_waits(story: Story) -> None:
     await story.node("a")
     await story.pod("p", story.spec(schedulingGates=[{"name": "example.com/gate"}]))
-    found = await story.api.until(f"{story.pods}/p", lambda found: condition(found, "PodScheduled"))
+    found = await story.until(f"{story.pods}/p", lambda found: condition(found, "PodScheduled"))
     assert condition(found, "PodScheduled")["reason"] == "SchedulingGated"
     await story.api.patch(f"{story.pods}/p", {"spec": {"schedulingGates": []}})
     assert await story.bound("p") == "a"
@@ -142,7 +142,7 @@ async def test_volume_is_provisioned_on_the_chosen_node(story: Story) -> None:
     await story.api.create(claims, {"metadata": {"name": "c"}, "spec": spec})
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
     await story.pod("p", story.spec(volumes=[volume]))
-    found = await story.api.until(f"{claims}/c", selected_node)
+    found = await story.until(f"{claims}/c", selected_node)
     assert selected_node(found) == story.full_name("a")
 
 
@@ -158,7 +158,7 @@ async def test_group_of_v1alpha2_starts_as_a_whole(story: Story) -> None:
     assert "nodeName" not in (await story.api.get(f"{story.pods}/p1"))["spec"]
     await story.pod("p2", member)
     assert await story.places(3) == {"a": 3}
-    await story.api.until(f"{story.at(GROUPS, 'podgroups')}/g", _is_scheduled)
+    await story.until(f"{story.at(GROUPS, 'podgroups')}/g", _is_scheduled)
 
 
 def _is_scheduled(group: Json) -> bool:

@@ -37,7 +37,7 @@ async def all_run(story: Story, image: str, count: int) -> Counter[str]:
         images = [item["spec"]["containers"][0]["image"] for item in found["items"]]
         return images == [image] * count and running(found) == count
 
-    found = await story.api.until(story.pods, holds)
+    found = await story.until(story.pods, holds)
     return Counter(story.short(node) for node in placed(found).values())
 
 
@@ -53,7 +53,7 @@ async def test_daemon_pods_run_on_every_node_and_are_recreated(story: Story) -> 
     await story.delete_pod(pods["a"])
     await story.api.patch(f"{story.pods}/{pods['b']}/status", {"status": {"phase": "Failed"}})
     lost = {pods["a"], pods["b"]}
-    await story.api.until(story.pods, lambda found: len(placed(found)) == 3 and not lost & placed(found).keys())
+    await story.until(story.pods, lambda found: len(placed(found)) == 3 and not lost & placed(found).keys())
     assert await story.places(3) == {"a": 1, "b": 1, "c": 1}
     await story.api.delete(f"{sets}/web", propagationPolicy="Background")
     await story.exactly(set())
@@ -67,7 +67,7 @@ async def test_daemon_pods_follow_node_labels(story: Story, by: str) -> None:
     spec = story.spec(where={"color": "blue"}) if by == "node selector" else story.spec(affinity=on_nodes_with(blue))
     sets = story.at("apps/v1", "daemonsets")
     await story.api.create(sets, workload(spec))
-    await story.api.until(f"{sets}/web", lambda found: found["status"].get("observedGeneration") == 1)
+    await story.until(f"{sets}/web", lambda found: found["status"].get("observedGeneration") == 1)
     await story.exactly(set())
     await story.label("b", color="blue")
     assert await story.places(1) == {"b": 1}
@@ -130,7 +130,7 @@ async def test_rollout_with_anti_affinity_waits_for_deletion_of_old_pods(story: 
     await story.api.patch(f"{deployments}/web", changed("pause:2"), "strategic")
     assert await all_run(story, "pause:2", 2) == {"a": 1, "b": 1}
     await story.api.patch(f"{deployments}/web", {"spec": {"replicas": 3}})
-    found = await story.api.until(story.pods, lambda found: len(alive(found)) == 3)
+    found = await story.until(story.pods, lambda found: len(alive(found)) == 3)
     assert len(placed(found)) == 2
     await story.node("c")
     assert await story.places(3) == {"a": 1, "b": 1, "c": 1}
@@ -143,7 +143,7 @@ async def test_rollout_on_a_full_node_needs_room_by_strategy(story: Story) -> No
     await story.api.create(deployments, workload(story.spec({"cpu": "1"}), replicas=2, strategy=careful))
     assert await all_run(story, "pause:1", 2) == {"a": 2}
     await story.api.patch(f"{deployments}/web", changed("pause:2"), "strategic")
-    found = await story.api.until(story.pods, lambda found: any(unscheduled(item) for item in found["items"]))
+    found = await story.until(story.pods, lambda found: any(unscheduled(item) for item in found["items"]))
     assert len(placed(found)) == 2
     ruthless = {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}}
     await story.api.patch(f"{deployments}/web", ruthless)
@@ -157,7 +157,7 @@ async def test_pods_evicted_by_a_no_execute_taint_are_placed_elsewhere(story: St
     assert (await all_run(story, "pause:1", 4)).total() == 4
     drain = [{"key": "example.com/drain", "value": "yes", "effect": "NoExecute"}]
     await story.api.patch(f"/api/v1/nodes/{story.full_name('a')}", {"spec": {"taints": drain}})
-    await story.api.until(story.pods, lambda found: set(placed(found).values()) == {story.full_name("b")})
+    await story.until(story.pods, lambda found: set(placed(found).values()) == {story.full_name("b")})
     assert await all_run(story, "pause:1", 4) == {"b": 4}
 
 
@@ -199,7 +199,7 @@ async def test_stateful_set_is_updated_from_the_last_pod_to_the_first(story: Sto
     canary = {"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}}
     await story.api.patch(f"{sets}/web", canary)
     await story.api.patch(f"{sets}/web", changed("pause:2"), "strategic")
-    found = await story.api.until(f"{sets}/web", lambda found: found["status"].get("updatedReplicas") == 1)
+    found = await story.until(f"{sets}/web", lambda found: found["status"].get("updatedReplicas") == 1)
     assert found["spec"]["replicas"] == 2
     await story.api.patch(f"{sets}/web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
     assert await all_run(story, "pause:2", 2) == {"a": 1, "b": 1}
@@ -217,7 +217,7 @@ async def test_job_completes_when_pods_fit_one_at_a_time(story: Story) -> None:
     jobs = story.at("batch/v1", "jobs")
     indexed = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
     await story.api.create(jobs, job(story.spec({"cpu": "600m"}), **indexed))
-    done = await story.api.until(f"{jobs}/sums", lambda found: found["status"].get("succeeded") == 3)
+    done = await story.until(f"{jobs}/sums", lambda found: found["status"].get("succeeded") == 3)
     assert done["status"]["completedIndexes"] == "0-2"
 
 
@@ -226,7 +226,7 @@ async def test_node_selector_of_a_suspended_job_can_be_changed(story: Story) -> 
         await story.node(node)
     jobs = story.at("batch/v1", "jobs")
     await story.api.create(jobs, job(story.spec(on="a"), suspend=True))
-    await story.api.until(
+    await story.until(
         f"{jobs}/sums", lambda found: any(c["type"] == "Suspended" for c in found["status"].get("conditions", ()))
     )
     await story.exactly(set())
@@ -243,16 +243,16 @@ async def test_disruption_budget_waits_for_the_replacement_of_an_evicted_pod(sto
     budgets = story.at("policy/v1", "poddisruptionbudgets")
     budget = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}}
     await story.api.create(budgets, {"metadata": {"name": "guard"}, "spec": budget})
-    await story.api.until(f"{budgets}/guard", lambda found: found["status"].get("disruptionsAllowed") == 1)
+    await story.until(f"{budgets}/guard", lambda found: found["status"].get("disruptionsAllowed") == 1)
     await cordon(story, nodes, True)
     first, second = sorted(placed(await story.api.get(story.pods)))
     await evict(story, first)
-    await story.api.until(story.pods, lambda found: any(unscheduled(item) for item in found["items"]))
+    await story.until(story.pods, lambda found: any(unscheduled(item) for item in found["items"]))
     with pytest.raises(ApiError, match="disruption budget"):
         await evict(story, second)
     await cordon(story, nodes, False)
     assert (await all_run(story, "pause:1", 2)).total() == 2
-    await story.api.until(f"{budgets}/guard", lambda found: found["status"].get("disruptionsAllowed") == 1)
+    await story.until(f"{budgets}/guard", lambda found: found["status"].get("disruptionsAllowed") == 1)
     await evict(story, second)
 
 

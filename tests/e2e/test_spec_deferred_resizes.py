@@ -58,7 +58,7 @@ async def full_node(story: Story, **fields: object) -> None:
     for name, cores, priority in (("low", "2", low), ("resized", "1", high)):
         await story.pod(name, story.spec({"cpu": cores}, priorityClassName=priority))
         assert await story.bound(name) == "a"
-    await story.api.until(f"{story.pods}/resized", lambda found: found["status"].get("phase") == "Running")
+    await story.until(f"{story.pods}/resized", lambda found: found["status"].get("phase") == "Running")
 
 
 async def defer_resize(story: Story, cores: str, allocated: str = "1") -> None:

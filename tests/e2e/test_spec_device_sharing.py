@@ -199,10 +199,10 @@ async def test_taint_rule_evicts_a_pod_and_keeps_its_replacement_pending(story: 
     await story.api.create(story.pods, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body})
     assert await story.bound("p") == "a"
     await driver.taint_rule("NoExecute")
-    found = await story.api.until(f"{story.pods}/p", lambda found: "deletionTimestamp" in found["metadata"])
+    found = await story.until(f"{story.pods}/p", lambda found: "deletionTimestamp" in found["metadata"])
     assert condition(found, "DisruptionTarget")["reason"] == "DeletionByDeviceTaintManager"
     await story.api.patch(f"{story.pods}/p", {"metadata": {"finalizers": None}})
-    await story.api.until(story.pods, lambda found: not alive(found))
+    await story.until(story.pods, lambda found: not alive(found))
     await driver.inline("q", "gpu")
     await story.unschedulable_with("q", NO_DEVICE)
 

@@ -36,7 +36,7 @@ async def waiting_pod(story: Story) -> Driver:
 
 async def test_pod_is_not_bound_after_the_timeout_of_its_device(story: Story) -> None:
     await waiting_pod(story)
-    found = await story.api.until(f"{story.pods}/p", lambda found: TIMEOUT in unscheduled(found))
+    found = await story.until(f"{story.pods}/p", lambda found: TIMEOUT in unscheduled(found))
     assert "nodeName" not in found["spec"]
     assert condition(found, "PodScheduled")["reason"] == "SchedulerError"
 
@@ -44,6 +44,6 @@ async def test_pod_is_not_bound_after_the_timeout_of_its_device(story: Story) ->
 async def test_pod_gets_another_device_after_the_timeout(story: Story) -> None:
     driver = await waiting_pod(story)
     await driver.publish("a", "local", pool="plain")
-    await story.api.until(f"{story.pods}/p", lambda found: TIMEOUT in unscheduled(found) or "nodeName" in found["spec"])
+    await story.until(f"{story.pods}/p", lambda found: TIMEOUT in unscheduled(found) or "nodeName" in found["spec"])
     assert await story.bound("p") == "a"
     assert await driver.results("c") == [("r", "plain", "local")]

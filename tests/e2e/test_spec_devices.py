@@ -44,7 +44,7 @@ async def test_devices_are_used_again_after_their_pods_end(story: Story) -> None
     for name in sorted(names):
         await driver.inline(name, "gpu")
     while names:
-        found = await story.api.until(
+        found = await story.until(
             story.pods, lambda found: [each for each in found["items"] if each["spec"].get("nodeName")]
         )
         [name] = [each["metadata"]["name"] for each in found["items"] if each["spec"].get("nodeName")]
@@ -162,7 +162,7 @@ async def test_claim_is_deallocated_after_its_pod_is_deleted(story: Story) -> No
     await story.bound("p")
     await story.delete_pod("p")
     await driver.until_free("c")
-    await story.api.until(f"{driver.claims}/c", lambda found: "finalizers" not in found["metadata"])
+    await story.until(f"{driver.claims}/c", lambda found: "finalizers" not in found["metadata"])
 
 
 async def test_pod_uses_an_allocated_and_a_new_claim(story: Story) -> None:
@@ -204,7 +204,7 @@ async def test_each_node_runs_as_many_pods_as_it_has_devices(story: Story) -> No
     await driver.template("gpu", exactly(await driver.device_class()))
     for i in range(7):
         await driver.inline(f"p{i}", "gpu")
-    found = await story.api.until(
+    found = await story.until(
         story.pods, lambda found: sum(1 for each in found["items"] if each["spec"].get("nodeName")) == 6
     )
     [last] = [each["metadata"]["name"] for each in found["items"] if not each["spec"].get("nodeName")]
@@ -336,7 +336,7 @@ async def test_admin_access_needs_a_labelled_namespace_and_shares_devices(story:
     await driver.pod("user", "used")
     await story.bound("user")
     await story.api.patch(f"/api/v1/namespaces/{story.namespace}", {"metadata": {"labels": {ADMIN: "true"}}})
-    await story.api.until(f"/api/v1/namespaces/{story.namespace}", lambda found: ADMIN in found["metadata"]["labels"])
+    await story.until(f"/api/v1/namespaces/{story.namespace}", lambda found: ADMIN in found["metadata"]["labels"])
     await driver.template("monitor", admin)
     labels = {"app": "monitor"}
     spec = {**uses_template(story.spec(), "monitor"), "schedulerName": NAME}

@@ -147,8 +147,8 @@ async def test_claim_for_extended_resources_ends_with_its_pod(story: Story) -> N
     spec = {**story.spec(), "containers": [container("main", {resource(story, "gpu"): "1"})], "restartPolicy": "Never"}
     meta = {"name": "p", "annotations": {"pyscheduler.io/run-seconds": "1"}}
     await story.api.create(story.pods, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    await story.api.until(f"{story.pods}/p", lambda found: found["status"]["phase"] == "Succeeded")
-    await story.api.until(driver.claims, lambda found: not found["items"])
+    await story.until(f"{story.pods}/p", lambda found: found["status"]["phase"] == "Succeeded")
+    await story.until(driver.claims, lambda found: not found["items"])
 
 
 async def test_extended_resource_is_not_overcommitted(story: Story) -> None:

@@ -88,13 +88,13 @@ async def until_condition(story: Story, group: str, status: str, reason: str, me
         return {key: condition.get(key) for key in ("status", "reason", "message")}
 
     expected = {"status": status, "reason": reason, "message": message}
-    await story.api.until(f"{story.at(VERSION, 'podgroups')}/{group}", lambda found: shown(found) == expected)
+    await story.until(f"{story.at(VERSION, 'podgroups')}/{group}", lambda found: shown(found) == expected)
 
 
 async def until_condition_with(story: Story, group: str, words: str) -> None:
     """Wait until the message of the PodGroup's condition contains these words."""
     path = f"{story.at(VERSION, 'podgroups')}/{group}"
-    await story.api.until(
+    await story.until(
         path, lambda found: any(words in each["message"] for each in found.get("status", {}).get("conditions") or ())
     )
 
@@ -107,7 +107,7 @@ async def until_messages(story: Story, *messages: str) -> None:
             messages
         )
 
-    await story.api.until(story.pods, have)
+    await story.until(story.pods, have)
 
 
 async def test_gang_starts_once_it_has_its_minimum(story: Story) -> None:
@@ -164,7 +164,7 @@ async def test_two_gangs_for_the_same_room_do_not_block_each_other(story: Story)
     for i in range(3):
         await create_members(story, "g", f"g{i}")
         await create_members(story, "h", f"h{i}")
-    found = await story.api.until(story.pods, lambda found: len(placed(found)) == 3)
+    found = await story.until(story.pods, lambda found: len(placed(found)) == 3)
     assert len({name[0] for name in placed(found)}) == 1
 
 
@@ -253,7 +253,7 @@ async def test_group_is_nominated_while_its_victims_terminate(story: Story) -> N
     await create_group(story, "g", 2, priorityClassName=high)
     await create_members(story, "g", "p1", "p2", priority=high)
     for name in ("p1", "p2"):
-        await story.api.until(f"{story.pods}/{name}", lambda found: found["status"].get("nominatedNodeName") == node)
+        await story.until(f"{story.pods}/{name}", lambda found: found["status"].get("nominatedNodeName") == node)
     await until_condition_with(story, "g", "pod group preemption: ")
     await story.delete_pod("victim")
     assert await story.places(2) == {"a": 2}
@@ -310,7 +310,7 @@ async def test_disruption_budget_is_violated_last(story: Story) -> None:
     budget = {"selector": {"matchLabels": {"app": "kept"}}, "minAvailable": 1}
     await story.api.create(story.at("policy/v1", "poddisruptionbudgets"), {"metadata": {"name": "b"}, "spec": budget})
     budgets = f"{story.at('policy/v1', 'poddisruptionbudgets')}/b"
-    await story.api.until(budgets, lambda found: found.get("status", {}).get("observedGeneration") == 1)
+    await story.until(budgets, lambda found: found.get("status", {}).get("observedGeneration") == 1)
     await create_group(story, "g", 1, priorityClassName=high)
     await create_members(story, "g", "p1", priority=high)
     assert await story.bound("p1") == "a"
@@ -387,7 +387,7 @@ async def create_below(story: Story, parent: str, name: str, minimum: int, **spe
 
 async def until_placed(story: Story, count: int) -> set[str]:
     """Wait until that many pods have a node, others may wait; return the first letters of their names."""
-    found = await story.api.until(story.pods, lambda found: len(placed(found)) == count)
+    found = await story.until(story.pods, lambda found: len(placed(found)) == count)
     return {name[0] for name in placed(found)}
 
 

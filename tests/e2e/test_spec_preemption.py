@@ -42,7 +42,7 @@ async def test_victim_and_preemptor_have_conditions_and_nomination(story: Story)
     assert await story.bound("victim") == "a"
     story.stop_kubelet("a")
     await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=high))
-    victim = await story.api.until(f"{story.pods}/victim", lambda found: "deletionTimestamp" in found["metadata"])
+    victim = await story.until(f"{story.pods}/victim", lambda found: "deletionTimestamp" in found["metadata"])
     assert condition(victim, "DisruptionTarget") == {
         "type": "DisruptionTarget",
         "status": "True",
@@ -50,7 +50,7 @@ async def test_victim_and_preemptor_have_conditions_and_nomination(story: Story)
         "message": "default-scheduler: preempting to accommodate a higher priority pod",
         "observedGeneration": 1,
     }
-    waiting = await story.api.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName"))
+    waiting = await story.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName"))
     assert waiting["status"]["nominatedNodeName"] == node
     refusal = condition(waiting, "PodScheduled")
     assert refusal.pop("message").startswith(f"0/1 nodes are available: 1 Insufficient {SEAT}.")
@@ -92,13 +92,13 @@ async def test_replica_sets_preempt_each_other_in_order(story: Story) -> None:
         body = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
         await story.api.create(sets, {"metadata": {"name": name}, "spec": body})
         assert await story.places(replicas, f"app={name}") == {"a": replicas}
-    await story.api.until(f"{sets}/second", lambda found: found["status"].get("readyReplicas", 0) == 0)
+    await story.until(f"{sets}/second", lambda found: found["status"].get("readyReplicas", 0) == 0)
     # Victims are recreated, and wait.
     left = {"readyReplicas": 1, "replicas": 3}
-    await story.api.until(f"{sets}/first", lambda found: left.items() <= found["status"].items())
+    await story.until(f"{sets}/first", lambda found: left.items() <= found["status"].items())
     await story.api.delete(f"{sets}/third", propagationPolicy="Background")
     assert await story.places(1, "app=second") == {"a": 1}
-    await story.api.until(f"{sets}/first", lambda found: found["status"].get("readyReplicas") == 2)
+    await story.until(f"{sets}/first", lambda found: found["status"].get("readyReplicas") == 2)
 
 
 async def test_pod_with_preemption_policy_never_waits(story: Story) -> None:
@@ -123,7 +123,7 @@ async def test_preemption_prefers_victims_without_a_disruption_budget(story: Sto
     budgets = story.at("policy/v1", "poddisruptionbudgets")
     budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}}
     await story.api.create(budgets, {"metadata": {"name": "guard"}, "spec": budget})
-    await story.api.until(f"{budgets}/guard", lambda found: found["status"].get("currentHealthy") == 1)
+    await story.until(f"{budgets}/guard", lambda found: found["status"].get("currentHealthy") == 1)
     high = await story.priority("high", 1000)
     await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=high))
     assert await story.bound("preemptor") == "b"
@@ -143,7 +143,7 @@ async def test_pods_of_the_highest_priority_run_when_all_arrive_at_once(story: S
     for number in range(5):
         await story.pod(f"high-{number}", story.spec({SEAT: "2"}, priorityClassName=high), {"app": "high"})
     assert await story.places(5, "app=high") == {"a": 5}
-    found = await story.api.until(story.pods, lambda found: len(placed({"items": alive(found)})) == 5)
+    found = await story.until(story.pods, lambda found: len(placed({"items": alive(found)})) == 5)
     assert {name.partition("-")[0] for name in placed({"items": alive(found)})} == {"high"}
 
 
@@ -154,7 +154,7 @@ async def test_resources_of_a_victim_are_reserved_for_its_preemptor(story: Story
     assert await story.bound("victim") == "a"
     story.stop_kubelet("a")
     await story.pod("preemptor", story.spec({SEAT: "5"}, priorityClassName=high))
-    await story.api.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName"))
+    await story.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName"))
     await story.pod("opportunist", story.spec({SEAT: "5"}, priorityClassName=medium))
     assert f"1 Insufficient {SEAT}" in await story.unschedulable("opportunist")
     await story.delete_pod("victim")
@@ -174,11 +174,11 @@ async def test_nomination_is_cleared_for_a_pod_of_higher_priority(story: Story) 
         return bool(found["status"].get("nominatedNodeName") == node)
 
     await story.pod("medium", story.spec({SEAT: "5"}, priorityClassName=medium))
-    await story.api.until(f"{story.pods}/medium", nominated)
+    await story.until(f"{story.pods}/medium", nominated)
     await story.exactly({"second-victim", "medium"})
     await story.pod("high", story.spec({SEAT: "10"}, priorityClassName=high))
-    await story.api.until(f"{story.pods}/high", nominated)
-    await story.api.until(f"{story.pods}/medium", lambda found: not nominated(found))
+    await story.until(f"{story.pods}/high", nominated)
+    await story.until(f"{story.pods}/medium", lambda found: not nominated(found))
     await story.delete_pod("first-victim")
     await story.delete_pod("second-victim")
     assert await story.bound("high") == "a"
@@ -191,7 +191,7 @@ async def test_nomination_ends_with_its_node(story: Story) -> None:
     assert await story.bound("victim") == "a"
     story.stop_kubelet("a")
     await story.pod("preemptor", story.spec({SEAT: "5"}, priorityClassName=high))
-    await story.api.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName") == node)
+    await story.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName") == node)
     await story.api.delete(f"/api/v1/nodes/{node}")
     await story.node("b", extra={SEAT: "5"})
     assert await story.bound("preemptor") == "b"

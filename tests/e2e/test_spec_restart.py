@@ -29,6 +29,6 @@ async def test_pods_are_placed_after_a_restart(control_plane: Plane, tmp_path: P
             await story.api.create(controllers, {"metadata": {"name": "web"}, "spec": body})
             assert await story.places(2) == {"a": 1, "b": 1}
         await story.api.patch(f"{controllers}/web", {"spec": {"replicas": 4}})
-        await story.api.until(f"{controllers}/web", lambda found: found["status"]["replicas"] == 4)
+        await story.until(f"{controllers}/web", lambda found: found["status"]["replicas"] == 4)
         async with contending(contender, control_plane, tmp_path):
             assert await story.places(4) == {"a": 2, "b": 2}

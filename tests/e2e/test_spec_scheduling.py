@@ -175,7 +175,7 @@ async def test_gated_pod_waits_for_removal_of_its_last_gate(story: Story) -> Non
     await story.node("a")
     gates = [{"name": "example.com/quota"}, {"name": "example.com/audit"}]
     await story.pod("gated", story.spec(schedulingGates=gates))
-    gated = await story.api.until(f"{story.pods}/gated", lambda found: condition(found, "PodScheduled"))
+    gated = await story.until(f"{story.pods}/gated", lambda found: condition(found, "PodScheduled"))
     assert condition(gated, "PodScheduled")["reason"] == "SchedulingGated"
     await story.api.patch(f"{story.pods}/gated", {"spec": {"schedulingGates": gates[1:]}})
     await story.pod("free")
@@ -196,11 +196,11 @@ async def test_volume_may_name_nodes_that_do_not_exist(story: Story) -> None:
     shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": story.full_name("manual")}
     source = {"capacity": {"storage": "1Gi"}, "local": {"path": "/mnt/test"}, "nodeAffinity": needs}
     made = await story.create(VOLUMES, "disk", {"spec": {**shape, **source}})
-    await story.api.until(f"{VOLUMES}/{made}", lambda found: found["status"].get("phase") == "Available")
+    await story.until(f"{VOLUMES}/{made}", lambda found: found["status"].get("phase") == "Available")
     claim = {**shape, "resources": {"requests": {"storage": "1Gi"}}}
     claims = story.at("v1", "persistentvolumeclaims")
     await story.api.create(claims, {"metadata": {"name": "disk"}, "spec": claim})
-    await story.api.until(f"{claims}/disk", lambda found: found["status"].get("phase") == "Bound")
+    await story.until(f"{claims}/disk", lambda found: found["status"].get("phase") == "Bound")
     uses = [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]
     await story.pod("reader", story.spec(volumes=uses))
     assert await story.bound("reader") == "a"

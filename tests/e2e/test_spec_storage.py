@@ -58,9 +58,9 @@ async def bound_claim(story: Story, name: str, mode: str = ONCE, node: str = "",
     """Create a volume and a claim of an immediate class, bound to each other; return the claim's path."""
     made = volume(story, name, story.full_name("at-once"), node, mode=mode)
     whole = await story.create(VOLUMES, name, {"metadata": metadata, **made})
-    await story.api.until(f"{VOLUMES}/{whole}", lambda found: found["status"].get("phase") == "Available")
+    await story.until(f"{VOLUMES}/{whole}", lambda found: found["status"].get("phase") == "Available")
     path = await claim(story, name, story.full_name("at-once"), mode)
-    await story.api.until(path, lambda found: found["status"].get("phase") == "Bound")
+    await story.until(path, lambda found: found["status"].get("phase") == "Bound")
     return path
 
 
@@ -103,7 +103,7 @@ async def test_waiting_claim_is_bound_to_a_volume_of_the_pods_node(story: Story)
     data = await claim(story, "data", waiting)
     await story.pod("web", story.spec({"cpu": "2"}, volumes=uses("data")))
     assert await story.bound("web") == "large"
-    bound = await story.api.until(data, lambda found: found["status"].get("phase") == "Bound")
+    bound = await story.until(data, lambda found: found["status"].get("phase") == "Bound")
     assert bound["spec"]["volumeName"] == story.full_name("on-large"), "the smallest that is large enough"
     for name in ("on-small", "more"):
         left = await story.api.get(f"{VOLUMES}/{story.full_name(name)}")
@@ -209,9 +209,9 @@ async def test_stateful_set_recreates_a_deleted_claim_while_its_pod_waits(story:
         return lost not in {item["metadata"]["uid"] for item in found["items"]}
 
     await story.api.delete(f"{claims}/data-web-0")
-    await story.api.until(claims, is_gone)
+    await story.until(claims, is_gone)
     await story.api.patch(f"{story.pods}/web-0", {"metadata": {"annotations": {"look": "again"}}})
-    await story.api.until(f"{claims}/data-web-0", lambda found: found["metadata"]["uid"] != lost)
+    await story.until(f"{claims}/data-web-0", lambda found: found["metadata"]["uid"] != lost)
     await local(story, "there", waiting, "a")
     assert await story.bound("web-0") == "a"
 
@@ -224,7 +224,7 @@ async def test_claim_names_the_selected_node_for_its_provisioner(story: Story) -
     node = await story.node("b", cpu="4")
     data = await claim(story, "data", await late(story, story.full_name("driver")))
     await story.pod("web", story.spec({"cpu": "2"}, volumes=uses("data")))
-    wanted = await story.api.until(data, selected_node)
+    wanted = await story.until(data, selected_node)
     assert selected_node(wanted) == node
     assert "nodeName" not in (await story.api.get(f"{story.pods}/web"))["spec"], "not before there is a volume"
     await provision(story, "data", wanted)
@@ -241,7 +241,7 @@ async def test_allowed_topologies_of_a_class_restrict_nodes(story: Story) -> Non
     await story.pod("astray", story.spec(volumes=uses("data"), on="a"))
     await story.unschedulable("astray", "1 node(s) didn't find available persistent volumes to bind")
     await story.pod("web", story.spec(volumes=uses("data")))
-    wanted = await story.api.until(data, selected_node)
+    wanted = await story.until(data, selected_node)
     assert selected_node(wanted) == story.full_name("b")
     await provision(story, "data", wanted)
     assert await story.bound("web") == "b"
@@ -271,7 +271,7 @@ async def test_pod_waits_for_storage_capacity(story: Story) -> None:
     await story.unschedulable("web", "2 node(s) did not have enough free storage")
     little = await room(story, "little", waiting, "1Mi", "a")
     await room(story, "enough", waiting, "10Gi", "b")
-    wanted = await story.api.until(data, selected_node)
+    wanted = await story.until(data, selected_node)
     assert selected_node(wanted) == story.full_name("b")
     assert (await story.api.get(little))["capacity"] == "1Mi"
     await provision(story, "data", wanted)
@@ -283,7 +283,7 @@ async def test_capacity_of_a_driver_without_storage_capacity_is_ignored(story: S
     await story.node("a")
     data = await claim(story, "data", await driver(story, **fields))
     await story.pod("web", story.spec(volumes=uses("data")))
-    wanted = await story.api.until(data, selected_node)
+    wanted = await story.until(data, selected_node)
     await provision(story, "data", wanted)
     assert await story.bound("web") == "a"
 
@@ -295,11 +295,11 @@ async def test_pod_is_rescheduled_when_provisioning_finds_no_capacity(story: Sto
     there = await room(story, "there", waiting, "10Gi", "a")
     data = await claim(story, "data", waiting)
     await story.pod("web", story.spec(volumes=uses("data")))
-    assert selected_node(await story.api.until(data, selected_node)) == story.full_name("a")
+    assert selected_node(await story.until(data, selected_node)) == story.full_name("a")
     await story.api.delete(there)
     await room(story, "elsewhere", waiting, "10Gi", "b")
     await story.api.patch(data, {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": None}}})
-    wanted = await story.api.until(data, lambda found: selected_node(found) == story.full_name("b"))
+    wanted = await story.until(data, lambda found: selected_node(found) == story.full_name("b"))
     await provision(story, "data", wanted)
     assert await story.bound("web") == "b"
 
@@ -352,12 +352,12 @@ async def test_ephemeral_volumes_are_claimed_and_counted(story: Story) -> None:
     own = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": wanting(waiting)}}}]
     made = await story.pod("first", story.spec(volumes=own))
     claims = story.at("v1", "persistentvolumeclaims")
-    wanted = await story.api.until(f"{claims}/first-scratch", selected_node)
+    wanted = await story.until(f"{claims}/first-scratch", selected_node)
     assert wanted["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
     await provision(story, "scratch", wanted)
     assert await story.bound("first") == "a"
     await story.pod("second", story.spec(volumes=own))
-    await story.api.until(
+    await story.until(
         f"{story.pods}/second",
         lambda found: "1 node(s) exceed max volume count" in condition(found, "PodScheduled").get("message", ""),
     )
@@ -385,5 +385,5 @@ async def test_pod_of_higher_priority_preempts_for_a_read_write_once_pod_claim(s
     taken = await story.bound("low")
     await story.pod("high", story.spec(volumes=uses("data"), priorityClassName=await story.priority("high", 1000)))
     assert await story.bound("high") == taken
-    found = await story.api.until(story.pods, lambda found: "low" not in placed(found))
+    found = await story.until(story.pods, lambda found: "low" not in placed(found))
     assert set(placed(found)) == {"high"}

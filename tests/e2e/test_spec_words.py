@@ -107,7 +107,7 @@ async def test_condition_has_the_observed_generation(story: Story) -> None:
     tolerates = [{"key": "kind", "operator": "Exists", "effect": "NoSchedule"}]
     before = (await story.api.get(f"{story.pods}/big"))["spec"]["tolerations"]
     await story.api.patch(f"{story.pods}/big", {"spec": {"tolerations": [*before, *tolerates]}})
-    found = await story.api.until(
+    found = await story.until(
         f"{story.pods}/big", lambda found: "Insufficient" in condition(found, "PodScheduled").get("message", "")
     )
     assert found["metadata"]["generation"] == 2
