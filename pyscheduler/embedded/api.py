@@ -176,16 +176,19 @@ class Api:
         delete.remove_finalizer(self.state, *place, finalizer)
 
     def _seed(self) -> None:
-        for obj in bootstrap_objects():
+        for obj in bootstrap_objects(self.state.timestamp()):
             self._create_own(obj)
         self.run_controllers()
 
     def _create_own(self, obj: Json) -> None:
-        """Store an object that the server itself creates; it is in no namespace or in one that exists."""
+        """Store an object that the server itself creates, with its status; its namespace exists, if it has one."""
         resource = self.state.registry.of_kind(obj["apiVersion"], obj["kind"])
         if resource is None:
             raise no_such_path()
+        status = obj.get("status")
         create.prepare(self.state, resource, obj)
+        if status is not None:  # which clients cannot set
+            obj["status"] = status
         meta = obj["metadata"]
         self.state.store.put(resource.bucket, (meta.get("namespace", ""), meta["name"]), obj)
 

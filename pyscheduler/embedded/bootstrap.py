@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyscheduler.embedded.admission.cluster import SYSTEM_PRIORITIES
-from pyscheduler.embedded.admission.service_allocations import API_SERVER_IP
+from pyscheduler.embedded.admission.service_allocations import API_SERVER_IP, CLUSTER_IPS
 from pyscheduler.embedded.objects import Json
 
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -16,10 +16,17 @@ _ROOT_CA_NOTE = (
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
     "clusters."
 )
+_READY_CIDR = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "",
+    "message": "Kubernetes default Service CIDR is ready",
+}
 
 
-def bootstrap_objects() -> Iterator[Json]:
-    """Yield the objects of a new cluster: namespaces, priority classes, component statuses, the Service kubernetes."""
+def bootstrap_objects(now: str) -> Iterator[Json]:
+    """Yield the objects of a cluster that starts `now`: namespaces, priority classes, component statuses, and the
+    Service and the ServiceCIDR named kubernetes."""
     for name in FIRST_NAMESPACES:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     for name, value in SYSTEM_PRIORITIES.items():
@@ -44,6 +51,13 @@ def bootstrap_objects() -> Iterator[Json]:
             "clusterIP": API_SERVER_IP,
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
         },
+    }
+    yield {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": {"name": "kubernetes", "finalizers": ["networking.k8s.io/service-cidr-finalizer"]},
+        "spec": {"cidrs": [str(CLUSTER_IPS)]},
+        "status": {"conditions": [{**_READY_CIDR, "lastTransitionTime": now}]},
     }
 
 

@@ -195,6 +195,9 @@ def test_endpoint_slice_is_checked(cluster: Cluster, body: Json, fields: list[st
 def test_new_cluster_has_what_every_cluster_has(cluster: Cluster) -> None:
     assert cluster.names("componentstatuses") == ["controller-manager", "etcd-0", "scheduler"]
     assert cluster.get("services", "kubernetes")["spec"]["clusterIP"] == "10.96.0.1"
+    addresses = cluster.get("servicecidrs.networking.k8s.io", "kubernetes")
+    assert addresses["spec"] == {"cidrs": ["10.96.0.0/12"]}
+    assert [(c["type"], c["status"]) for c in addresses["status"]["conditions"]] == [("Ready", "True")]
     cluster.create("namespaces", {"metadata": {"name": "mine"}})
     assert cluster.names("serviceaccounts", "mine") == ["default"]
     assert cluster.names("configmaps", "mine") == ["kube-root-ca.crt"]
