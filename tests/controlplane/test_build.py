@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.cli.progress_bar import ProgressBar
 from tests.controlplane import build
-from tests.unit.cli.test_progress_bar import CLEAR, Terminal
+from tests.unit.cli.terminal import CLEAR, Terminal
 from tests.unit.kube.virtual import VirtualClock
 
 

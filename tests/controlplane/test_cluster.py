@@ -12,7 +12,7 @@ from tests.controlplane.arguments import Options
 from tests.controlplane.build import CONTROL_PLANE, BuildError
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import ProcessFailed
-from tests.unit.cli.test_progress_bar import CLEAR, Terminal
+from tests.unit.cli.terminal import CLEAR, Terminal
 from tests.unit.kube.virtual import VirtualClock
 
 SLEEPS = "exec sleep 600"

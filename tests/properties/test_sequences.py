@@ -15,7 +15,7 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.scheduling import binding, schedule_one, suspended_attempts
 from tests.properties import sequences
 from tests.properties.sequences import Broken, SequenceSearch, drawn, play, shortened
-from tests.unit.cli.test_progress_bar import CLEAR, Terminal
+from tests.unit.cli.terminal import CLEAR, Terminal
 from tests.unit.kube.virtual import VirtualClock
 
 

@@ -186,6 +186,7 @@ class Chaos:
         path = self.folder / platform.STATE
 
         async def opened() -> bool:
+            assert process.returncode is None, f"the owner ended before it opened its state:\n{self._log()}"
             with closing(open_state_file(path)) as db:
                 return f"process {process.pid} " in (get_meta(db, path, HOLDER) or "")
 

@@ -26,7 +26,7 @@ from tests.controlplane.process import ProcessFailed
 from tests.e2e.plane import Plane
 from tests.unit.bench.cases import case, program
 from tests.unit.bench.contender_runs import turn
-from tests.unit.cli.test_progress_bar import CLEAR, Terminal
+from tests.unit.cli.terminal import CLEAR, Terminal
 from tests.unit.kube.virtual import SteppedClock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

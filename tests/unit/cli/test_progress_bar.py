@@ -8,14 +8,8 @@ import io
 import pytest
 
 from pyscheduler.cli.progress_bar import ProgressBar
+from tests.unit.cli.terminal import CLEAR, Terminal
 from tests.unit.kube.virtual import SteppedClock, VirtualClock
-
-CLEAR = "\r\x1b[K"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def steps(bar: ProgressBar, clock: VirtualClock, count: int, seconds: float) -> None:
