@@ -89,7 +89,7 @@ def _handle_assigned_pod(context: Context, old: Pod | None, pod: Pod, now: float
     if assumed is not None:
         _confirm(context, pod)
     if old is not None and not old.node_name:
-        context.queue.delete(pod.uid, placed_on=pod.node_name)
+        _leave_queue(context, pod.uid, pod.node_name)
     if context.settings.preempts_for_resizes:
         _handle_resize(context, old, pod, now)
     if not context.queue.needs_events:
@@ -110,7 +110,7 @@ def _handle_resize(context: Context, old: Pod | None, pod: Pod, now: float) -> N
     if context.queues_resize(pod):
         context.queue.update(pod if old is None else old, pod, (), now)
     elif old is not None and context.queues_resize(old):
-        context.queue.delete(pod.uid)
+        _leave_queue(context, pod.uid)
 
 
 def _confirm(context: Context, pod: Pod) -> None:
@@ -146,6 +146,12 @@ def _forget_assumed(context: Context, assumed: AssumedPod) -> None:
     if assumed.stage is Stage.BINDING:
         context.cancelled_bindings.append(assumed.pod.uid)
     forget_pod(context, assumed)
+
+
+def _leave_queue(context: Context, uid: str, placed_on: str = "") -> None:
+    """Remove a pod that was deleted, or bound to `placed_on` by another scheduler, and what is not reported yet."""
+    context.queue.delete(uid, placed_on)
+    context.ignored_groups.events.pop(uid, None)
 
 
 def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
@@ -218,7 +224,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
     if placed:
         context.reservations.times.ended(pod, now)
     context.reservations.times.remove(uid)
-    context.queue.delete(uid)
+    _leave_queue(context, uid)
     if placed or assumed is not None:
         context.place_freed(pod, now, GroupWakeups(context).may_help if context.groups.is_enabled else None)
     if pod.node_name or context.is_responsible_for(pod):

@@ -83,7 +83,17 @@ class Machine:
         self._stale_groups = StaleGroups()
         self._quota_evictions = QuotaEvictions()
         self._timers = Timers()
+        self._is_reporting = True
         self._timers.use(self.context.profiles)
+
+    def hold_reports(self) -> None:
+        """Return no reports about pods until `release_reports`: another scheduler leads, and returns the same."""
+        self._is_reporting = False
+
+    def release_reports(self) -> list[Command]:
+        """Return the reports about pods that are still pending, and all later ones as they arise."""
+        self._is_reporting = True
+        return self._reports()
 
     def handle(self, event: Event) -> list[Command]:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
@@ -235,16 +245,23 @@ class Machine:
             context.queue.update_groups(now)
         if context.reservations.current is not None:
             end_if_gone(context, now)
-        if context.queue.gates.reports:
-            commands += report_gated(context)
-        if context.ignored_groups.events:
-            commands += context.ignored_groups.take_events()
+        if self._is_reporting:
+            commands += self._reports()
         if context.queue.nominator.freed:
             context.wake_for_freed_nominations(now)
         if context.queue.backlog:
             context.queue.process_backlog()
         elif context.adopting is not None:
             event_handlers.enqueue_adopted_pods(context, context.adopting, now)
+        return commands
+
+    def _reports(self) -> list[Command]:
+        """Return what is to be reported of pods that are pending without an attempt."""
+        context, commands = self.context, list[Command]()
+        if context.queue.gates.reports:
+            commands += report_gated(context)
+        if context.ignored_groups.events:
+            commands += context.ignored_groups.take_events()
         return commands
 
     def _apply_requests(self, now: float) -> list[Command]:

@@ -47,6 +47,7 @@ from pyscheduler.kube.decode import (
 from pyscheduler.kube.errors import TIMEOUT
 from pyscheduler.kube.listing import ListReader
 from pyscheduler.kube.numbers import natural
+from pyscheduler.kube.outage import OutageLog
 from pyscheduler.kube.paths import collection
 
 T = TypeVar("T")
@@ -61,6 +62,7 @@ NOT_FOUND_RETRY: Final = 30.0
 
 _GONE = 410
 _ABSENT, _FORBIDDEN = 404, 403
+_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
 _SHORT_WATCH = 1.0
 """Seconds. A watch that lived as long, or delivered an event, is resumed at once however it ended, as in client-go:
 load balancers, restarts and the server's own timeout end watches, and a quiet watch gives no other sign of health.
@@ -124,6 +126,11 @@ class ListerWatcher(Protocol):
     @property
     def deadlines(self) -> Deadlines:
         """Deadlines of the calls."""
+        ...
+
+    @property
+    def watch_outages(self) -> OutageLog:
+        """Failures of all lists and watches of this server."""
         ...
 
     def reading(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
@@ -193,6 +200,10 @@ class Reflector(Generic[T]):
         self._watched_from = 0
         """Numeric version at which the watch began, until a later event; 0 if it is not a number."""
         self._failures = 0
+        self._is_gone = False
+        """True if the last failure was that the server no longer has the version."""
+        self._ended_early = False
+        """True if the last failure was a watch that ended as soon as it began."""
         self._scope = asyncio.timeout(None)
         """Scope of the running list or watch; only `list_again` ends it."""
         self._listing_done = asyncio.Event()
@@ -258,9 +269,18 @@ class Reflector(Generic[T]):
         self._lacks_first_list = False
         self._watched_at = self._clock.now()
         _log.info("Listed", v=2, resource=self.name, objects=len(self), version=self._version)
-        self.problem = ""
+        self._mark_working()
         self.synced.set()
         self._listing_done.set()
+
+    def _mark_working(self) -> None:
+        self.problem = ""
+        self._connection.watch_outages.succeed(self)
+
+    def _mark_healthy(self) -> None:
+        """Forget the failures before an event, or before a watch that lived: the next problem is a new one."""
+        self._failures, self._is_gone, self._ended_early = 0, False, False
+        self._mark_working()
 
     def _known_keys(self) -> list[Key]:
         """Return the keys of all stored objects, in the order of addition within a namespace."""
@@ -303,17 +323,19 @@ class Reflector(Generic[T]):
         """Emit changes after `version` until the watch ends. ApiError if it was rejected or ended at once."""
         seconds = self._connection.deadlines.watch_seconds(self._rng)
         self._watched_from = natural(version) or 0
-        lived, how = False, "the watch ended as soon as it began"
+        lived, opened, how = False, False, "the watch ended as soon as it began"
         try:
             async with self._connection.watching(self._watch_path(version, seconds), seconds) as chunks:
-                began = self._watched_at = self._clock.now()
+                opened, began = True, self._clock.now()
+                self._watched_at = began
+                if not self._ended_early:
+                    self._connection.watch_outages.succeed(self)
                 try:
                     await self._read_watch(chunks)
                 finally:
                     lived = self._clock.now() - began >= _SHORT_WATCH
                     if lived:
-                        self._failures = 0  # it was healthy, so the next problem is a new one
-                        self.problem = ""
+                        self._mark_healthy()
         except ApiError as problem:
             if problem.status:
                 raise
@@ -321,6 +343,7 @@ class Reflector(Generic[T]):
             if lived and problem.reason == TIMEOUT:
                 _log.warning("Watch did not end, resuming", resource=self.name, version=self._version, seconds=seconds)
         if not lived and self._version == version:
+            self._ended_early = opened
             raise ApiError(0, "ShortWatch", how)
 
     async def _read_watch(self, chunks: AsyncIterator[bytes]) -> None:
@@ -350,7 +373,8 @@ class Reflector(Generic[T]):
             return
         if identity.version:
             self._version = identity.version
-        self._failures, self.problem, self._watched_at = 0, "", self._clock.now()
+        self._watched_at = self._clock.now()
+        self._mark_healthy()
         if self._on_progress is not None and self._version is not None:
             self._on_progress(Progress(self._version, is_list=False))
 
@@ -393,23 +417,34 @@ class Reflector(Generic[T]):
         if status in (None, _GONE) or self._failures >= _RELIST_AFTER:
             self._version = None
         self.problem = str(problem)
-        if status == _GONE and self._failures == 1:
+        was_gone, self._is_gone = self._is_gone, status == _GONE
+        if self._is_gone and not was_gone:
+            # After an outage, too: the server works again, so its objects need not wait for the end of the backoff.
             _log.info("Version is no longer available, relisting", v=2, resource=self.name, err=str(problem))
             return 0.0
         pause = self._pause()
-        level = _log.info if self._failures == 1 and status == 0 else _log.warning
-        unwatched = round(self.seconds_since_watch(self._clock.now()))
-        message = "Resource is not watched, retrying"
-        level(message, resource=self.name, after=round(pause, 1), err=self.problem, unwatched=unwatched)
+        self._log_failure(problem, status, pause)
         return pause
+
+    def _log_failure(self, problem: Exception, status: int | None, pause: float) -> None:
+        outages = self._connection.watch_outages
+        is_outage = status is not None and (status == 0 or status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR)
+        message, unwatched = "Resource is not watched, retrying", round(self.seconds_since_watch(self._clock.now()))
+        fields = {"resource": self.name, "after": round(pause, 1), "unwatched": unwatched}
+        if is_outage or (status is not None and outages.has_failed(self)):
+            outages.fail(self, problem, resource=self.name)
+            _log.info(message, v=2, err=self.problem, **fields)
+        else:
+            _log.warning(message, problem, **fields)
 
     async def _handle_absent(self) -> float:
         """Treat a resource that the server does not have as empty."""
         if not self.synced.is_set() or self._known:
             _log.info("Server does not have this resource, retrying periodically", resource=self.name)
         await self._forget_all(self._known_keys())
-        self._version, self._failures, self.problem = None, 0, ""
+        self._version, self._failures = None, 0
         self._watched_at = self._clock.now()
+        self._mark_working()
         self.synced.set()
         return NOT_FOUND_RETRY
 
@@ -417,6 +452,7 @@ class Reflector(Generic[T]):
         """Mark an optional resource that RBAC forbids as synced; stored objects stay."""
         if not self.problem:
             _log.warning("Optional resource is forbidden, continuing without it", resource=self.name, err=str(problem))
+        self._connection.watch_outages.succeed(self)
         self._version, self._failures, self.problem = None, 0, str(problem)
         self._watched_at = self._clock.now()
         self.synced.set()

@@ -26,6 +26,7 @@ from pyscheduler.config.types import KubeSchedulerConfiguration
 from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
 from pyscheduler.kube.connection import Connection, ConnectionOptions
 from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.kube.outage import OutageLog, OutageMessages
 from pyscheduler.shell.leadership import LeaseLost, Work
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.writers.lease import LeaseLock
@@ -39,6 +40,11 @@ _OVERDUE: Final = 20.0
 _RELEASE: Final = 5.0
 """Seconds that releasing the lease may take."""
 _CALLS: Final = 2
+_OUTAGE: Final = OutageMessages(
+    begin="Cannot read or write the lease, retrying",
+    summary="Still cannot read or write the lease, retrying",
+    end="The lease can be read and written again",
+)
 log = logs.get("election")
 
 
@@ -113,6 +119,7 @@ class Election:
         self._slow_path = slow_path
         self._health = health
         self._unhealthy = False
+        self._outages = OutageLog(log, clock, _OUTAGE)
         self._rng = random.Random()
         self._claimed = False
         """True if a claim was sent: the lease may be held even if no response came."""
@@ -195,14 +202,17 @@ class Election:
             try:
                 # Usually no other process has written it, so that one call suffices.
                 await self._claim()
+                self._outages.succeed(self)
                 return True
             except ApiError as problem:
                 log.info("Renewal failed, reading the lease first", v=2, lease=self._lock, err=str(problem))
         try:
-            return await self._read_and_claim()
+            has_claimed = await self._read_and_claim()
         except ApiError as problem:
-            log.warning("Cannot read or write the lease, retrying", problem, lease=self._lock)
+            self._outages.fail(self, problem, lease=self._lock)
             return False
+        self._outages.succeed(self)
+        return has_claimed
 
     def _is_healthy(self) -> bool:
         problem = self._health()

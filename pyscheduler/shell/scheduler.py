@@ -114,6 +114,8 @@ class Scheduler:
             call_extenders=self._extenders.call_extenders,
             binding_timeout=binding_timeout(config),
         )
+        if leadership is not ALWAYS_LEADER:
+            self.machine.hold_reports()
         self.loop = Loop(self.machine, make_executor, clock, instrument.decided)
         self.executor = self.loop.executor
         register_gauges(metrics, self.machine.context, self.executor, config.gates)
@@ -189,6 +191,8 @@ class Scheduler:
     async def _schedule(self) -> None:
         self._scheduling = True
         self._publish_kinds()
+        for command in self.machine.release_reports():
+            self.executor.execute(command)
         try:
             await self.loop.run()
         finally:

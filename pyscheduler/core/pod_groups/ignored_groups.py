@@ -52,7 +52,8 @@ class IgnoredGroups:
 
     def __init__(self, instrument: Instrument) -> None:
         self._instrument = instrument
-        self.events: list[Record] = []
+        self.events: dict[str, Record] = {}
+        """Events by pod UID."""
 
     def check(self, profile: Profile, old: Pod | None, pod: Pod) -> None:
         """Report a pending pod that is new, or has another declaration than before."""
@@ -67,9 +68,9 @@ class IgnoredGroups:
             f"{named} declares a pod group, which no plugin of profile {profile.name} reads: "
             "the pod is scheduled by itself. Enable the plugin PodGroups, as config/batch.yaml does."
         )
-        self.events.append(Record(EventType.WARNING, POD_GROUP_IGNORED, "Scheduling", note, pod))
+        self.events[pod.uid] = Record(EventType.WARNING, POD_GROUP_IGNORED, "Scheduling", note, pod)
 
     def take_events(self) -> list[Record]:
         """Return the events since the last call."""
-        events, self.events = self.events, []
-        return events
+        events, self.events = self.events, {}
+        return list(events.values())

@@ -43,15 +43,15 @@ class Gates:
         self._runs = 0
         self.broken: set[str] = set()
         """UIDs of pods, and of the entries of pod groups, that are gated because a plugin raised."""
-        self.reports: list[tuple[Pod, str]] = []
-        """Gated pods with new reasons to report."""
+        self.reports: dict[str, tuple[Pod, str]] = {}
+        """Gated pods with new reasons to report, by UID."""
         self._reported: dict[str, str] = {}
         """Last reported reason by pod UID."""
 
     def take_reports(self) -> list[tuple[Pod, str]]:
         """Return the pods that were gated since the last call, with the reasons to report."""
-        reports, self.reports = self.reports, []
-        return reports
+        reports, self.reports = self.reports, {}
+        return list(reports.values())
 
     def admit(self, queued: QueuedPod) -> bool:
         """Run the plugins, first the one that gated the pod last, and return True if none gates it.
@@ -114,6 +114,7 @@ class Gates:
         """Forget a pod, or the entry of a pod group, that has left the queue."""
         self.broken.discard(uid)
         self._reported.pop(uid, None)
+        self.reports.pop(uid, None)
 
     def _code_of_group(
         self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPodGroup, code: Code, observer: CallObserver | None
@@ -173,6 +174,7 @@ class Gates:
         queued.gating_plugin = ""
         if self._reported:
             self._reported.pop(pod.uid, None)
+            self.reports.pop(pod.uid, None)
         return None
 
     def _handle_failure(self, plugin: PreEnqueuePlugin, uid: str, error: BaseException) -> Code:
@@ -186,7 +188,7 @@ class Gates:
     def _report(self, pod: Pod, reason: str) -> None:
         if self._reported.get(pod.uid) != reason:
             self._reported[pod.uid] = reason
-            self.reports.append((pod, reason))
+            self.reports[pod.uid] = (pod, reason)
 
 
 def _first_pod(queued: QueuedPod) -> Pod:

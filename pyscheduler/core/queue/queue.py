@@ -393,7 +393,7 @@ class SchedulingQueue(QueueContents):
 
     def tick(self, now: float) -> None:
         """End expired backoffs, and every 30 seconds retry the pods that have been unschedulable for too long."""
-        self.gates.reports += self._members.take_reports(now)
+        self.gates.reports |= {pod.uid: (pod, reason) for pod, reason in self._members.take_reports(now)}
         if self.backlog or ((due := self._backoff_queue.next_release()) is not None and due <= now):
             self.backlog.release(now)
         if now >= self._next_flush:

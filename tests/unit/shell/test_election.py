@@ -298,3 +298,23 @@ async def test_election_uses_the_configured_lease_and_identity(api: FakeApi, con
     await asyncio.gather(leading, return_exceptions=True)
     assert metrics.leading.read() == {("kube-scheduler",): 0.0}
     await made.close()
+
+
+async def test_outage_is_logged_when_it_begins_every_half_minute_and_when_it_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="pyscheduler.election")
+    async with running_replicas() as replicas:
+        replicas.server.lease = Lease("gone", 15, 0, "x", "y")
+        replicas.server.down = True
+        b = await replicas.start("b")
+        await replicas.wait(70)
+        replicas.server.down = False
+        await replicas.seconds_until(lambda: b.history)
+    counted = [line.message for line in caplog.records if "lease" in line.message and "cquir" not in line.message]
+    assert counted == [
+        "Cannot read or write the lease, retrying",
+        *["Still cannot read or write the lease, retrying"] * 2,
+        "The lease can be read and written again",
+        "Released the lease",
+    ]

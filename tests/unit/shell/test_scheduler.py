@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from pyscheduler.api import Pod, PreEnqueuePlugin, Rejection
 from pyscheduler.cli.run import health_checks
 from pyscheduler.config.load import from_value
 from pyscheduler.kube.connection import Connection
@@ -18,11 +20,20 @@ from pyscheduler.shell.leadership import Work
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.testing import node, pod
-from tests.unit.kube.fake_api import FakeApi, listed, ok
+from tests.unit.kube.fake_api import FakeApi, event, listed, ok, watch
 from tests.unit.kube.virtual import SteppedClock
 
+GATED = {"plugins": {"preEnqueue": {"enabled": [{"name": f"{__name__}:GatesAll"}]}}}
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 BINDING = "/api/v1/namespaces/default/pods/a/binding"
+
+
+class GatesAll(PreEnqueuePlugin):
+    name = "GatesAll"
+    reports_gating = True
+
+    def pre_enqueue(self, _: Pod) -> Rejection:
+        return Rejection("the group lacks members")
 
 
 @dataclass
@@ -52,15 +63,17 @@ async def scheduling(
     leadership: FakeLeadership,
     delay: bool = False,
     clock: SteppedClock | None = None,
+    profile: dict[str, Any] | None = None,
 ) -> AsyncIterator[Scheduler]:
-    """Run a scheduler in a cluster with one node and one pod that fits."""
-    config = from_value(HEAD | {"delayCacheUntilActive": delay})
+    """Run a scheduler in a cluster with one node and, unless it has a `profile`, one pod that fits."""
+    config = from_value(HEAD | {"delayCacheUntilActive": delay} | ({"profiles": [profile]} if profile else {}))
     connections = Connections.to_server_of(connection, leadership)
     scheduler = Scheduler(config, connections, clock or SteppedClock(), Metrics(), leadership)
     for kind in scheduler.kinds:
         api.script(collection(kind), listed())
     api.script(collection(NODES), listed(node("n1", cpu="1").manifest))
-    api.script(collection(PODS), listed(pod("a").requests(cpu="1").manifest))
+    if profile is None:
+        api.script(collection(PODS), listed(pod("a").requests(cpu="1").manifest))
     api.script(BINDING, ok({}))
     running = asyncio.create_task(scheduler.run())
     yield scheduler
@@ -150,3 +163,21 @@ async def test_unwatched_resources_are_reported_after_a_minute(api: FakeApi, con
         assert problem is not None
         assert problem.startswith("not watched: nodes for 61 s (no answer), ")
         assert "pods for 61 s (no answer)" in problem
+
+
+async def test_gated_pods_are_reported_by_the_leader_only(
+    api: FakeApi, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A replica that waits for the lease sees the same pods; when it leads, it reports those that are left."""
+    left, gone = pod("b").manifest, pod("c").manifest
+    leadership = FakeLeadership()
+    async with scheduling(api, connection, leadership, profile=GATED) as scheduler:
+        api.script(collection(PODS), listed(left, gone), watch(event("DELETED", gone)))
+        await until(lambda: not scheduler.unsynced and list(scheduler.machine.context.pods) == ["b"])
+        await a_while()
+        assert {call.method for call in api.calls} == {"GET"}
+        assert "pyscheduler.patcher" not in {record.name for record in caplog.records}
+        leadership.grant()
+        await until(lambda: api.of("PATCH"))
+        await a_while()
+    assert [call.path for call in api.of("PATCH")] == ["/api/v1/namespaces/default/pods/b/status"]
