@@ -14,7 +14,7 @@ from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.decode import pod_of
 from pyscheduler.backend.errors import NoOrphan
 from pyscheduler.backend.pods import PodState
-from pyscheduler.backend.task import Json, TaskRecord, TaskSpec, check
+from pyscheduler.backend.task import Json, TaskRecord, TaskSpec, checked
 from pyscheduler.backend.template import ATTEMPT, BACKEND, FINALIZER, SUBMISSION, TASK, TASK_ID, pod_name
 from pyscheduler.kube.paths import PODS
 
@@ -44,8 +44,7 @@ async def adopted_record(client: PodsApi, orphans: Mapping[str, PodState], pod: 
     state = pod_of(body)
     if state.name != pod_name(backend, state.task, state.attempt):
         raise NoOrphan(f"pod {pod!r} was not created by this backend, so it cannot be adopted; release it")
-    spec = TaskSpec(id=state.task, pod=_template(body))
-    check(spec)
+    spec = checked(TaskSpec(id=state.task, pod=_template(body)))
     created_at = state.created_at or 0.0
     return TaskRecord(
         spec=spec,

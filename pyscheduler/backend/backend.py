@@ -34,7 +34,7 @@ from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateStore
 from pyscheduler.backend.steady_clock import SteadyClock
-from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources, check
+from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources, checked
 from pyscheduler.backend.template import pod_name
 
 IMMEDIATE_FIELDS = (
@@ -111,6 +111,7 @@ class KubernetesTaskBackend:
         the task may become durable later, so submit it again.
         """
         process = self._process()
+        spec = checked(spec)
         self._insert(process, spec)
         await process.flush()
         return self.task(spec.id)
@@ -144,7 +145,7 @@ class KubernetesTaskBackend:
         the whole budget; BackendStopped, also of the future.
         """
         process = self._process()
-        check(spec)
+        spec = checked(spec)
         existing = process.table.records.get(spec.id)
         queued = process.admission.find(spec.id)
         if (existing is not None and spec not in (existing.spec, existing.next_spec)) or queued not in (None, spec):
@@ -168,7 +169,7 @@ class KubernetesTaskBackend:
         with the new spec, unless its `update_policy` is to discard it. UnknownTask, TaskFinal, TaskProblem,
         InsufficientResources, BackendStopped.
         """
-        check(spec)
+        spec = checked(spec)
         process = self._process()
         record = self._newest(process, spec.id)
         if record.final:
@@ -234,6 +235,10 @@ class KubernetesTaskBackend:
             await process.flush()
             return self.task(task)
         record = await adopted_record(self._client, self.orphans(), pod, self._settings.name)
+        existing = process.table.records.get(record.id)
+        if existing is not None and existing.pod_uid == record.pod_uid:  # a concurrent call has adopted it
+            await process.flush()
+            return self.task(record.id)
         if not process.table.change(None, record):
             raise TaskExists(f"task {record.id!r} exists; forget it before its pod {pod} is adopted")
         process.manager.enqueue(record.id)
@@ -290,7 +295,6 @@ class KubernetesTaskBackend:
             await self._process().manager.committed.wait()
 
     def _insert(self, process: BackendRuntime, spec: TaskSpec) -> None:
-        check(spec)
         existing = process.table.records.get(spec.id)
         if existing is not None:
             if spec not in (existing.spec, existing.next_spec):

@@ -6,7 +6,7 @@ Everything else follows from a `TaskRecord`: the name of its pod, the allocated 
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -250,8 +250,15 @@ def _reject_unknown_fields(value: object, type: type[msgspec.Struct], place: str
             _reject_unknown_fields(item, Toleration, f"{place}.tolerations[{index}]")
 
 
-def check(spec: TaskSpec) -> None:
-    """Validate the spec without the API server. TaskProblem if it is invalid."""
+_decoder: Final = msgspec.json.Decoder(TaskSpec)
+
+
+def checked(spec: TaskSpec) -> TaskSpec:
+    """Return a valid spec as it is stored: a list is a tuple. TaskProblem if it is invalid; the API server is not used.
+
+    Otherwise a spec with a list would not equal its own record of an earlier process.
+    """
+    spec = _as_stored(spec)
     problem = _problem(spec)
     if problem:
         raise TaskProblem(f"task {spec.id[:80]!r}: {problem}")
@@ -260,10 +267,19 @@ def check(spec: TaskSpec) -> None:
         Resources.of(spec.limits)
     except QuantityError as error:
         raise TaskProblem(f"task {spec.id[:80]!r}: limits: {error}") from None
+    return spec
+
+
+def _as_stored(spec: TaskSpec) -> TaskSpec:
+    """Return the spec as it is read from the state. TaskProblem for a value of the wrong type."""
+    if not isinstance(spec, TaskSpec):
+        raise TaskProblem(f"a task is a TaskSpec, not {type(spec).__name__}")
     try:
-        _encoder.encode(spec)
+        return _decoder.decode(_encoder.encode(spec))
+    except msgspec.ValidationError as error:
+        raise TaskProblem(f"task {str(spec.id)[:80]!r}: {error}") from None
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        raise TaskProblem(f"task {spec.id[:80]!r} cannot be stored as JSON: {error}") from None
+        raise TaskProblem(f"task {str(spec.id)[:80]!r} cannot be stored as JSON: {error}") from None
 
 
 def _problem(spec: TaskSpec) -> str:

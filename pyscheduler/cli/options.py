@@ -27,6 +27,7 @@ FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 PORT: Final = click.IntRange(0, 65535)
 CONFIGURATION: Final = "Configuration"
 API_SERVER: Final = "API server"
+TASKS: Final = "Tasks"
 _LEADER_ELECTION: Final = "Leader election"
 _LOGS: Final = "Logs"
 config = option(
@@ -42,6 +43,16 @@ feature_gates = option(
     multiple=True,
     metavar="NAME=BOOL,...",
     help="Feature gates, as in kube-scheduler. May be repeated.",
+)
+task_state = option(
+    "--state",
+    section=TASKS,
+    type=FILE,
+    default="tasks.db",
+    envvar="PYSCHEDULER_TASKS_STATE",
+    show_envvar=True,
+    metavar="FILE",
+    help="State file, on a local disk.",
 )
 
 

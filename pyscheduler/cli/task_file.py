@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from pyscheduler.backend.task import TaskProblem, TaskSpec, check, decode_spec
+from pyscheduler.backend.task import TaskProblem, TaskSpec, checked, decode_spec
 from pyscheduler.cli.problems import CommandProblem, unreadable
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, if libyaml is installed
@@ -30,10 +30,9 @@ def read_tasks(file: str) -> list[TaskSpec]:
 def validated(spec: TaskSpec) -> TaskSpec:
     """Return the spec if it is valid. CommandProblem otherwise."""
     try:
-        check(spec)
+        return checked(spec)
     except TaskProblem as problem:
         raise CommandProblem(str(problem)) from None
-    return spec
 
 
 def _text(file: str) -> str:

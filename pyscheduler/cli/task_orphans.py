@@ -57,7 +57,7 @@ class _Backend:
         given = StateIdentity(namespace=self.namespace, backend=self.name)
         different = given.difference(self.identity) if self.identity else ""
         if different:
-            raise CommandProblem(f"{state} is the state of another backend: you gave {different}")
+            raise CommandProblem(f"{state} is the state of another backend: the flags have {different}")
 
     def client(self) -> KubernetesClient:
         return KubernetesClient(self.namespace, kubeconfig=self._kubeconfig, context=self._context)
@@ -72,6 +72,14 @@ class _Backend:
             with RequestQueue(self.state) as queue:
                 records = {record.id: record for record in queue.records({pod.task for pod in pods.values()})}
         return {name: pod for name, pod in pods.items() if is_orphan(pod, records.get(pod.task), self.name)}
+
+    def rejected_adoptions(self) -> dict[str, str]:
+        """Return the reasons why requests to adopt pods were rejected, by name of the pod."""
+        if not self.state.exists():
+            return {}
+        with RequestQueue(self.state) as queue:
+            rejected = [(queued.request, queued.rejection) for queued in queue.rejected()]
+        return {request.pod: why for request, why in rejected if isinstance(request, Adopt)}
 
     def _read_identity(self) -> StateIdentity | None:
         if not self.state.exists():
@@ -145,7 +153,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--context", default="", show_default=False, metavar="C", help="Context of the kubeconfig."),
         click.option("--kubeconfig", type=options.FILE, metavar="FILE", help=kubeconfig),
-        click.option("--state", type=options.FILE, default="tasks.db", metavar="FILE", help="State file."),
+        options.task_state,
     ):
         command = add(command)
     return command
@@ -160,9 +168,11 @@ def list_(state: Path, kubeconfig: Path | None, context: str, namespace: str, na
     async def work() -> int:
         async with backend.client() as client:
             found = await backend.orphans(client)
+        rejected = backend.rejected_adoptions()
         for pod in found.values():
             kept = "" if pod.has_finalizer else "  released"
-            print(f"{pod.name}  task {pod.task!r}  {pod.phase}  {pod.node or 'no node'}{kept}")
+            why = f"  not adopted: {rejected[pod.name]}" if pod.name in rejected else ""
+            print(f"{pod.name}  task {pod.task!r}  {pod.phase}  {pod.node or 'no node'}{kept}{why}")
         print(f"{counted(len(found), 'orphan')} in namespace {backend.namespace}")
         return 0
 
@@ -180,6 +190,7 @@ def adopt(state: Path, kubeconfig: Path | None, context: str, namespace: str, na
         async with backend.client() as client:
             chosen = _choose(await backend.orphans(client), pods)
         with RequestQueue(state, create=True) as queue:
+            queue.withdraw([pod.task for pod in chosen])
             queue.put(Adopt(pod.task, pod.name, pod.submission) for pod in chosen)
             idle = "" if queue.holder() else f"; not running, start it with `pyscheduler tasks run --state {state}`"
         print(f"{len(chosen)} to be adopted{idle}")

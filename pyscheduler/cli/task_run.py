@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-import msgspec
 from prometheus_client import start_http_server
 from rich.console import Console
 
@@ -28,17 +27,20 @@ from pyscheduler.backend.errors import BackendProblem, BackendStopped, UnknownTa
 from pyscheduler.backend.offers import FixedBudget, NamespaceQuota, Offer
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
-from pyscheduler.backend.state.request_queue import Adopt, Kill, QueuedRequest, RequestQueue, Submit
+from pyscheduler.backend.state.request_queue import Adopt, Forget, Kill, QueuedRequest, Request, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord, TaskSpec
+from pyscheduler.cli import task_view
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.task_logs import log_store, source_of
+from pyscheduler.cli.task_view import TaskRow
 from pyscheduler.kube.credentials import files_of_environment
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.1
 """Interval between two reads of the queue in seconds."""
 _ID_IN_USE: Final = "a different task with this id is already queued"
+_NOT_DONE: Final[dict[type[Request], str]] = {Adopt: "not adopted", Forget: "not forgotten", Kill: "not killed"}
 _BATCH: Final = 200
 """Most kill and forget requests executed at the same time."""
 _REPORT_SECONDS: Final = 1.0
@@ -157,11 +159,23 @@ class UpdateReporter:
     def update(self, record: TaskRecord) -> None:
         """Print the record; called in several threads at a time."""
         if self.json:
-            line = msgspec.json.encode(record).decode()
+            line = task_view.as_json(task_view.row_of(record))
         elif record.final:
             line = f"{record.id} {record.phase}" + (f": {record.message}" if record.phase == TaskPhase.FAILED else "")
         else:
             return
+        self._print(line)
+
+    def reject(self, request: Request, why: str) -> None:
+        """Print a request that was rejected, with the reason."""
+        if isinstance(request, Submit):
+            row = TaskRow(request.spec.id, task_view.REFUSED, request.spec, why=why)
+            self._print(task_view.as_json(row) if self.json else f"{row.id} {row.phase}: {why}")
+        else:
+            subject = f"pod {request.pod}" if isinstance(request, Adopt) else f"task {request.id!r}"
+            self._console.print(f"{subject} {_NOT_DONE[type(request)]}: {why}", soft_wrap=True, markup=False)
+
+    def _print(self, line: str) -> None:
         with self._writing:
             print(line, flush=True)
 
@@ -177,6 +191,7 @@ class UpdateReporter:
     def stop(self) -> None:
         if self._status is not None:
             self._status.stop()
+            self._status = None
 
 
 class RequestWorker:
@@ -192,6 +207,8 @@ class RequestWorker:
         self._others: list[QueuedRequest] = []
         self._last_read = 0
         """Number of the last request that was read."""
+        self._all_executed = True
+        """False once a request was rejected."""
 
     async def run(self, once: bool) -> int:
         """Run until cancelled, with `once` until all tasks have ended; return 0 if all succeeded, else 1."""
@@ -208,9 +225,13 @@ class RequestWorker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._reporter.stop()
-        rejected = await self._with_queue(self._queue.rejected)
-        all_succeeded = all(record.phase is TaskPhase.SUCCEEDED for record in self._backend.tasks().values())
-        return 0 if all_succeeded and not rejected else 1
+        records = self._backend.tasks().values()
+        rejected = [
+            queued for queued in await self._with_queue(self._queue.rejected) if isinstance(queued.request, Submit)
+        ]
+        self._reporter.show_progress(_progress(records, 0, len(rejected)))
+        all_succeeded = all(record.phase is TaskPhase.SUCCEEDED for record in records)
+        return 0 if all_succeeded and self._all_executed and not rejected else 1
 
     async def _poll(self) -> None:
         while True:
@@ -241,7 +262,7 @@ class RequestWorker:
             else:
                 self._others.append(queued)
         for why, requests in rejected.items():
-            await self._with_queue(partial(self._queue.reject, [queued.number for queued in requests], why))
+            await self._reject(requests, why)
         await self._done(done)
 
     def _submit(self, queued: QueuedRequest, spec: TaskSpec) -> str:
@@ -267,14 +288,21 @@ class RequestWorker:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _run_others(self) -> None:
-        """Execute kill and forget requests; those for tasks that are not durable yet wait."""
+        """Execute kill, forget and adopt requests, once their tasks allow it."""
         while True:
-            batch = [queued for queued in self._others if _id(queued) not in self._submits][:_BATCH]
+            batch = [queued for queued in self._others if self._may_execute(queued)][:_BATCH]
             await asyncio.gather(*(self._execute_other(queued) for queued in batch))
             executed = {queued.number for queued in batch}
             self._others = [queued for queued in self._others if queued.number not in executed]
             if not batch:
                 await asyncio.sleep(_POLL_SECONDS)
+
+    def _may_execute(self, queued: QueuedRequest) -> bool:
+        """Return False while the task is not durable yet, or is to be forgotten while its pods are being deleted."""
+        if _id(queued) in self._submits:
+            return False
+        record = self._backend.tasks().get(_id(queued))
+        return not isinstance(queued.request, Forget) or record is None or not record.final or record.settled
 
     async def _execute_other(self, queued: QueuedRequest) -> None:
         if isinstance(queued.request, Adopt):
@@ -300,9 +328,15 @@ class RequestWorker:
         except UnknownTask:
             await self._done([queued])  # the task is gone already
         except (BackendProblem, TaskProblem) as problem:
-            await self._with_queue(partial(self._queue.reject, [queued.number], str(problem)))
+            await self._reject([queued], str(problem))
         else:
             await self._done([queued])
+
+    async def _reject(self, requests: Sequence[QueuedRequest], why: str) -> None:
+        self._all_executed = False
+        await self._with_queue(partial(self._queue.reject, [queued.number for queued in requests], why))
+        for queued in requests:
+            self._reporter.reject(queued.request, why)
 
     async def _done(self, requests: Sequence[QueuedRequest]) -> None:
         if requests:
@@ -340,11 +374,12 @@ def _id(queued: QueuedRequest) -> str:
     return queued.request.spec.id if isinstance(queued.request, Submit) else queued.request.id
 
 
-def _progress(records: Iterable[TaskRecord], waiting: int) -> str:
+def _progress(records: Iterable[TaskRecord], waiting: int, rejected: int = 0) -> str:
     counts = Counter(record.phase for record in records)
     phases = [f"{counts[phase]} {phase.lower()}" for phase in TaskPhase if counts[phase]]
+    phases += [f"{rejected} refused"] if rejected else []
     ended = sum(counts[phase] for phase in TaskPhase if phase.final)
-    total = counts.total() + waiting
+    total, ended = counts.total() + waiting + rejected, ended + rejected
     return f"{ended} of {total} tasks have ended" + f" ({', '.join(phases)})" * bool(phases)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +19,10 @@ REFUSED: Final = "Refused"
 PHASES: Final = (WAITING, *TaskPhase, REFUSED)
 ENDED: Final = (TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.KILLED, REFUSED)
 CURRENT: Final = tuple(phase for phase in TaskPhase if not phase.final)
+_TIMES: Final = ("submitted_at", "attempt_at", "started_at", "finished_at")
+"""Fields of a record in seconds since the epoch."""
+_ATTRIBUTES: Final = {field.encode_name: field.name for field in msgspec.structs.fields(TaskRecord)}
+_NUMBERS: Final = ("TRY", "AGE", "DURATION")
 _STYLES: Final = {"Running": "cyan", "Succeeded": "green", "Failed": "red", "Refused": "red", "Killed": "yellow"}
 
 
@@ -61,7 +66,7 @@ def rows(queue: RequestQueue, ids: Sequence[str] | None = None, phases: Sequence
     requests = [(queued.rejection, queued.request) for queued in found]
     # Records are read last, so that a request executed meanwhile shows up as a record.
     records = queue.records(ids, phases)
-    by_id = {record.id: TaskRow(record.id, record.phase, record.spec, record, _why(record)) for record in records}
+    by_id = {record.id: row_of(record) for record in records}
     for rejection, request in requests:
         if isinstance(request, Submit) and request.spec.id not in by_id:
             phase = REFUSED if rejection else WAITING
@@ -80,16 +85,16 @@ def table(rows: Iterable[TaskRow], now: float) -> Any:
     from rich.table import Table
 
     tasks = Table(box=None, pad_edge=False)
-    for heading in ("TASK", "PHASE", "TRY", "NODE", "AGE", "WHY"):
-        tasks.add_column(heading, no_wrap=heading != "WHY", justify="right" if heading in ("TRY", "AGE") else "left")
+    for heading in ("TASK", "PHASE", "TRY", "NODE", "AGE", "DURATION", "WHY"):
+        tasks.add_column(heading, no_wrap=heading != "WHY", justify="right" if heading in _NUMBERS else "left")
     for row in rows:
         phase = f"[{style}]{row.phase}[/]" if (style := _STYLES.get(row.phase)) else row.phase
         if row.record is None:
-            tasks.add_row(_escape(row.id), phase, "", "", "", _escape(row.why))
+            tasks.add_row(_escape(row.id), phase, "", "", "", "", _escape(row.why))
         else:
             record = row.record
-            age = duration((record.finished_at or now) - record.submitted_at)
-            tasks.add_row(_escape(row.id), phase, str(record.attempt), record.node, age, _escape(row.why))
+            age, took = duration(now - record.submitted_at), _run_time(record, now)
+            tasks.add_row(_escape(row.id), phase, str(record.attempt), record.node, age, took, _escape(row.why))
     return tasks
 
 
@@ -101,7 +106,7 @@ def line(row: TaskRow) -> str:
 def as_json(row: TaskRow) -> str:
     """Return a task as a line of JSON: its record, or phase and spec of a queued task."""
     if row.record is not None:
-        return msgspec.json.encode(row.record).decode()
+        return msgspec.json.encode(_fields(row.record)).decode()
     return msgspec.json.encode({"spec": row.spec, "phase": row.phase, "message": row.why}).decode()
 
 
@@ -109,9 +114,33 @@ def details(row: TaskRow) -> Mapping[str, Any]:
     """Return all fields of a task that are not empty, by name."""
     if row.record is None:
         return {"phase": row.phase, "message": row.why, "spec": msgspec.to_builtins(row.spec)}
-    fields: dict[str, Any] = msgspec.to_builtins(row.record)
+    fields = _fields(row.record)
     spec = fields.pop("spec")
-    return {**fields, "phase": str(row.phase), "spec": spec}
+    times = {name: timestamp(fields[name]) for name in _TIMES if fields.get(name)}
+    return {"phase": str(row.phase), **fields, **times, "spec": spec}
+
+
+def row_of(record: TaskRecord) -> TaskRow:
+    """Return the row of a durable record."""
+    return TaskRow(record.id, record.phase, record.spec, record, _why(record))
+
+
+def timestamp(seconds: float) -> str:
+    """Return a time in seconds since the epoch as RFC 3339 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _fields(record: TaskRecord) -> dict[str, Any]:
+    """Return the fields of a record by the names of its attributes; the state file has an older name for one."""
+    fields: dict[str, Any] = msgspec.to_builtins(record)
+    return {_ATTRIBUTES.get(name, name): value for name, value in fields.items()}
+
+
+def _run_time(record: TaskRecord, now: float) -> str:
+    """Return how long the current attempt has run, "" before its start."""
+    if record.started_at is None:
+        return ""
+    return duration((now if record.finished_at is None else record.finished_at) - record.started_at)
 
 
 def duration(seconds: float) -> str:

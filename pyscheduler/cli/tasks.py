@@ -54,8 +54,7 @@ A file has YAML documents, each a task or a list of tasks, or JSON with one task
   retry: {infrastructure: 5, application: 2}
   deadline_seconds: 3600
 """
-_DEFAULT_STATE = "tasks.db"
-_TASKS, _POD, _SCHEDULING, _ATTEMPTS, _LIMITS = "Tasks", "Pod", "Scheduling", "Attempts", "Limits"
+_POD, _SCHEDULING, _ATTEMPTS, _LIMITS = "Pod", "Scheduling", "Attempts", "Limits"
 _POLL_SECONDS = 0.3
 """Interval between two reads of the state file in seconds."""
 
@@ -63,19 +62,6 @@ _POLL_SECONDS = 0.3
 @click.group(cls=FullHelpGroup, context_settings={"show_default": True}, help=_HELP)
 def tasks() -> None:
     pass
-
-
-def _state(command: Callable[..., None]) -> Callable[..., None]:
-    return option(
-        "--state",
-        section=_TASKS,
-        type=options.FILE,
-        default=_DEFAULT_STATE,
-        envvar="PYSCHEDULER_TASKS_STATE",
-        show_envvar=True,
-        metavar="FILE",
-        help="State file, on a local disk.",
-    )(command)
 
 
 def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
@@ -107,8 +93,8 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
 @tasks.command(cls=SectionedCommand, help=_SUBMIT_HELP)
 @click.argument("id", required=False)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@_state
-@option("--file", "-f", section=_TASKS, metavar="FILE", help="Read tasks from FILE; - is standard input.")
+@options.task_state
+@option("--file", "-f", section=options.TASKS, metavar="FILE", help="Read tasks from FILE; - is standard input.")
 @option("--image", section=_POD, default="", metavar="I", help="Image of the container.")
 @option("--cpu", section=_POD, default="", metavar="Q", help="CPU request: 500m, 2.")
 @option("--memory", section=_POD, default="", metavar="Q", help="Memory request: 512Mi, 4Gi.")
@@ -184,7 +170,7 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
 )
 @option(
     "--watch",
-    section=_TASKS,
+    section=options.TASKS,
     is_flag=True,
     help="Watch the tasks until they have ended; exit 1 if one did not succeed.",
 )
@@ -209,7 +195,7 @@ tasks.add_command(orphans)
 
 
 @tasks.command(name="list")
-@_state
+@options.task_state
 @click.option(
     "--phase",
     "phases",
@@ -238,7 +224,7 @@ def list_(state: Path, phases: tuple[str, ...], queue: str, pattern: str, limit:
 
 
 @tasks.command
-@_state
+@options.task_state
 @click.argument("id")
 def show(state: Path, id: str) -> None:
     """Show all fields of a task as YAML."""
@@ -248,7 +234,7 @@ def show(state: Path, id: str) -> None:
 
 
 @tasks.command
-@_state
+@options.task_state
 @click.argument("ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Kill all tasks that have not ended.")
 @click.option("--queue", default="", metavar="Q", help="Kill all tasks of this queue that have not ended.")
@@ -269,7 +255,7 @@ def kill(state: Path, ids: tuple[str, ...], everything: bool, queue: str, watch:
 
 
 @tasks.command
-@_state
+@options.task_state
 @click.argument("ids", nargs=-1)
 def watch(state: Path, ids: tuple[str, ...]) -> None:
     """Watch tasks, all without IDS, until they have ended. Exits with 1 if one did not succeed."""
@@ -279,7 +265,7 @@ def watch(state: Path, ids: tuple[str, ...]) -> None:
 
 
 @tasks.command
-@_state
+@options.task_state
 @click.argument("ids", nargs=-1)
 @click.option("--ended", is_flag=True, help="Forget all tasks that have ended.")
 def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
@@ -298,7 +284,7 @@ def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
 
 
 @tasks.command(name="logs")
-@_state
+@options.task_state
 @click.argument("id")
 @click.option("--follow", "-f", is_flag=True, help="Print the log until the container has ended.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
@@ -319,7 +305,7 @@ def logs_(state: Path, id: str, **flags: Any) -> None:
 
 
 @tasks.command
-@_state
+@options.task_state
 def offers(state: Path) -> None:
     """Show the resources that tasks use, and those that are free."""
     with RequestQueue(state) as queue:
@@ -331,7 +317,7 @@ def offers(state: Path) -> None:
 
 
 @tasks.command(cls=SectionedCommand)
-@_state
+@options.task_state
 @option(
     "--kubeconfig",
     section=options.API_SERVER,
@@ -342,9 +328,15 @@ def offers(state: Path) -> None:
 @option("--context", section=options.API_SERVER, default="", metavar="C", help="Context of the kubeconfig.")
 @option("--namespace", "-n", section=options.API_SERVER, default="default", metavar="NS", help="Namespace of the pods.")
 @option(
-    "--name", section=_TASKS, default="tasks", metavar="NAME", help="Name of this backend, unique in the namespace."
+    "--name",
+    section=options.TASKS,
+    default="tasks",
+    metavar="NAME",
+    help="Name of this backend, unique in the namespace.",
 )
-@option("--scheduler", section=_TASKS, default="pyscheduler", metavar="S", help="Default schedulerName of tasks.")
+@option(
+    "--scheduler", section=options.TASKS, default="pyscheduler", metavar="S", help="Default schedulerName of tasks."
+)
 @_many(
     "--budget",
     _LIMITS,
@@ -355,7 +347,7 @@ def offers(state: Path) -> None:
 )
 @option(
     "--keep-failed-seconds",
-    section=_TASKS,
+    section=options.TASKS,
     type=options.SECONDS,
     default=0.0,
     metavar="S",
@@ -363,7 +355,7 @@ def offers(state: Path) -> None:
 )
 @option(
     "--logs",
-    section=_TASKS,
+    section=options.TASKS,
     default="",
     metavar="DEST",
     help="Store the log of each pod before it is deleted: a folder, s3://BUCKET/PREFIX, or - for standard output.",
@@ -377,29 +369,31 @@ def offers(state: Path) -> None:
 )
 @option(
     "--finalizer/--no-finalizer",
-    section=_TASKS,
+    section=options.TASKS,
     default=True,
     help="Keep pods until their end is recorded. Without it, namespaces can be deleted while no backend runs.",
 )
 @option(
     "--ttl-seconds",
-    section=_TASKS,
+    section=options.TASKS,
     type=options.SECONDS,
     metavar="S",
     help="Time after which the records of ended tasks are forgotten (default: never).",
 )
 @option(
     "--metrics-port",
-    section=_TASKS,
+    section=options.TASKS,
     type=click.IntRange(0, 65535),
     metavar="P",
     help="Serve Prometheus metrics at this port of all addresses.",
 )
-@option("--once", section=_TASKS, is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
+@option(
+    "--once", section=options.TASKS, is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed."
+)
 @option(
     "--output",
     "-o",
-    section=_TASKS,
+    section=options.TASKS,
     type=click.Choice(["text", "json"]),
     default="text",
     help="json: one line per change.",

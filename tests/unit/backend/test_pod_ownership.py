@@ -178,6 +178,21 @@ async def test_adopted_orphan_is_a_task_again() -> None:
 
 
 @on_virtual_time
+async def test_concurrent_adoptions_of_an_orphan_return_one_record() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend() as backend:
+        await backend.submit(task("a"))
+        await wait_for_phase(backend, "a", TaskPhase.RUNNING)
+    fixture.state = MemoryState()
+    [name] = fixture.cluster.pods
+    async with fixture.backend() as backend:
+        first, second = await asyncio.gather(backend.adopt(name), backend.adopt(name))
+        assert first.submission == second.submission
+        await backend.wait_until_settled()
+        assert backend.task("a").phase is TaskPhase.SUCCEEDED
+
+
+@on_virtual_time
 async def test_orphan_is_not_adopted_over_a_task_with_its_id() -> None:
     fixture = BackendFixture(a=Fate.UNSCHEDULABLE)
     async with fixture.backend() as backend:

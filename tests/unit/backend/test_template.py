@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.api.objects import Toleration
 from pyscheduler.backend import Resources, RetryPolicy, TaskGang, TaskProblem, TaskRecord, TaskSpec
-from pyscheduler.backend.task import Json, check, decode_spec
+from pyscheduler.backend.task import Json, checked, decode_spec
 from pyscheduler.backend.template import pod_body, pod_group, pod_name
 
 
@@ -101,7 +101,7 @@ def test_requests_of_short_form_and_template_are_equal() -> None:
 def test_fields_of_a_pod_manifest_that_never_differ_are_accepted() -> None:
     metadata = {"labels": {"a": "b"}, "creationTimestamp": None}
     spec = {"containers": [{"name": "c", "image": "x"}]}
-    check(TaskSpec(id="t", pod={"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+    checked(TaskSpec(id="t", pod={"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,29 @@ def test_pod_group_of_a_gang() -> None:
         pytest.param({"id": "t", "image": "x", "cpu": "-1"}, "cpu: -1", id="negative quantity"),
         pytest.param({"id": "t", "image": "x", "gang": TaskGang(name="g", size=0)}, "gang needs", id="empty gang"),
         pytest.param({"id": "t", "image": "x", "pending_seconds": 0.0}, "above 0", id="pending_seconds is 0"),
+        pytest.param(
+            {"id": "t", "image": "x", "command": "echo a"},
+            r"'t': Expected `array`, got `str` - at `\$.command`",
+            id="str",
+        ),
+        pytest.param(
+            {"id": "t", "image": "x", "cpu": 2}, r"Expected `str`, got `int` - at `\$.cpu`", id="cpu is a number"
+        ),
+        pytest.param(
+            {"id": "t", "image": "x", "env": {"A": 1}}, r"got `int` - at `\$.env\[...\]`", id="env is a number"
+        ),
+        pytest.param({"id": 7, "image": "x"}, r"task '7': Expected `str`, got `int` - at `\$.id`", id="id is a number"),
     ],
 )
 def test_invalid_spec_is_rejected(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(TaskProblem, match=message):
-        check(TaskSpec(**fields))
+        checked(TaskSpec(**fields))
+
+
+def test_something_else_than_a_spec_is_rejected() -> None:
+    with pytest.raises(TaskProblem, match="a task is a TaskSpec, not str"):
+        checked("hello")  # type: ignore[arg-type]  # what an untyped caller passes
+
+
+def test_spec_with_lists_equals_the_one_that_is_read_from_the_state() -> None:
+    assert checked(TaskSpec(id="t", image="x", command=["a"])).command == ("a",)  # type: ignore[arg-type]

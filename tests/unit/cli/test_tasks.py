@@ -24,12 +24,12 @@ from pyscheduler.backend.client import KubernetesClient
 from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.state import StateIdentity
-from pyscheduler.backend.state.request_queue import Forget, Kill, Request, RequestQueue, Submit
+from pyscheduler.backend.state.request_queue import Adopt, Forget, Kill, Request, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import Json, RetryPolicy, TaskGang, TaskPhase, TaskRecord, TaskSpec
 from pyscheduler.cli import main
 from pyscheduler.cli.task_run import UpdateReporter
-from tests.tasks.records import record
+from tests.tasks.records import full_record, record
 
 IDLE = "; not running, start it with `pyscheduler tasks run --state tasks.db`\n"
 
@@ -263,6 +263,31 @@ def test_show_prints_all_fields(tasks: Cli) -> None:
     assert yaml.safe_load(tasks("show", "no")[1])["message"] == "larger than the whole budget"
 
 
+def test_show_prints_times_as_dates_and_names_fields_as_the_record_does(tasks: Cli) -> None:
+    save(full_record("full"))
+    code, out, _ = tasks("show", "full")
+    assert code == 0
+    assert "submitted_at: '2023-11-14T22:13:20.125Z'" in out.splitlines()
+    assert "finished_at: '2023-11-14T22:13:22.500Z'" in out.splitlines()
+    shown = yaml.safe_load(out)
+    assert shown.keys() <= {*TaskRecord.__struct_fields__}
+    assert shown["acknowledged"] is True
+    listed = json.loads(tasks("list", "-o", "json")[1])
+    assert (listed.keys(), listed["submitted_at"]) == (shown.keys(), 1_700_000_000.125)
+
+
+def test_list_shows_time_since_submission_and_run_time(tasks: Cli) -> None:
+    now = time.time()
+    save(
+        record("done", phase=TaskPhase.SUCCEEDED, submitted_at=now - 600, started_at=now - 580, finished_at=now - 570),
+        record("pending", phase=TaskPhase.PENDING, submitted_at=now - 61),
+    )
+    header, done, pending, _ = tasks("list")[1].splitlines()
+    assert header.split() == ["TASK", "PHASE", "TRY", "NODE", "AGE", "DURATION", "WHY"]
+    assert done.split() == ["done", "Succeeded", "1", "10m00s", "10s"]
+    assert pending.split() == ["pending", "Pending", "1", "1m01s"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -296,6 +321,18 @@ def test_logs_need_a_pod(tasks: Cli) -> None:
     assert "no `pyscheduler tasks run` has used this state file" in tasks("logs", "failed")[2]
 
 
+def save_identity(file: Path, identity: StateIdentity) -> None:
+    """Make a state file that belongs to a backend."""
+
+    async def bind() -> None:
+        store = SqliteState(file)
+        await store.open()
+        await store.bind(identity)
+        await store.close()
+
+    asyncio.run(bind())
+
+
 @pytest.mark.parametrize("command", [("list",), ("adopt", "pod-1"), ("release", "--all", "--delete")])
 def test_orphans_of_another_cluster_are_left_alone(
     tasks: Cli, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -307,13 +344,7 @@ def test_orphans_of_another_cluster_are_left_alone(
         async def namespace_uid(self, name: str) -> str:
             return f"other-{name}"
 
-    async def bind() -> None:
-        store = SqliteState(Path("tasks.db"))
-        await store.open()
-        await store.bind(StateIdentity(namespace="default", backend="tasks", cluster_uid="ours"))
-        await store.close()
-
-    asyncio.run(bind())
+    save_identity(Path("tasks.db"), StateIdentity(namespace="default", backend="tasks", cluster_uid="ours"))
     monkeypatch.setattr("pyscheduler.cli.task_orphans.KubernetesClient", OtherCluster)
     code, out, err = tasks("orphans", *command, "--context", "other")
     assert (code, out) == (1, "")
@@ -358,6 +389,31 @@ def test_finalizers_are_removed_once_the_backend_is_unused_for_a_time(
     monkeypatch.setattr(ClusterWithOrphan, "released", [])
     assert tasks("orphans", "release", "--all", "--state", "nowhere.db", "--unused-for", "3600") == (0, out, "")
     assert len(ClusterWithOrphan.released) == int(out[0])
+
+
+@pytest.mark.parametrize("command", [("list",), ("adopt", "p"), ("release", "p")])
+def test_orphans_of_the_state_file_that_the_environment_names(
+    tasks: Cli, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """All commands of `tasks` use the same file."""
+    state = tmp_path / "of-environment.db"
+    monkeypatch.setenv("PYSCHEDULER_TASKS_STATE", str(state))
+    save_identity(state, StateIdentity(namespace="jobs", backend="tasks"))
+    monkeypatch.setattr("pyscheduler.cli.task_orphans.KubernetesClient", ClusterWithOrphan)
+    monkeypatch.setattr(ClusterWithOrphan, "released", [])
+    message = "of-environment.db is the state of another backend: the flags have namespace 'default', not 'jobs'\n"
+    assert tasks("orphans", *command, "--namespace", "default")[::2] == (1, f"pyscheduler: {tmp_path}/{message}")
+
+
+def test_orphans_list_has_the_reason_why_a_pod_was_not_adopted(tasks: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyscheduler.cli.task_orphans.KubernetesClient", ClusterWithOrphan)
+    with RequestQueue(Path("tasks.db"), create=True) as queue:
+        queue.put([Adopt("a", "p")])
+        queue.reject([queue.pending()[0].number], "task 'a' exists")
+    line, _ = tasks("orphans", "list")[1].splitlines()
+    assert line == "p  task 'a'  Pending  no node  not adopted: task 'a' exists"
+    assert tasks("orphans", "adopt", "p") == (0, f"1 to be adopted{IDLE}", "")
+    assert tasks("orphans", "list")[1].startswith("p  task 'a'  Pending  no node\n"), "the next request replaces it"
 
 
 def test_unknown_tasks_are_reported(tasks: Cli) -> None:
