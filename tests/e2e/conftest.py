@@ -16,8 +16,12 @@ import pytest
 import pytest_asyncio
 
 from tests.controlplane.cluster import ControlPlane
+from tests.e2e import batch
 from tests.e2e.plane import EMBEDDED, Plane, new_namespace, opened
+from tests.e2e.scenario import Scenario, scenario
+from tests.e2e.scheduler import scheduler_with
 from tests.e2e.story import CONTENDERS, Story, contending, new_story
+from tests.scenarios.batch.manifests import NATIVE
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -63,3 +67,28 @@ async def story(contender: str, control_plane: Plane) -> AsyncIterator[Story]:
     """A story for the current scheduler."""
     async with new_story(control_plane, contender) as created:
         yield created
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def batch_scheduler(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Plane]:
+    """A cluster with pod groups of every API and a scheduler with config/batch.yaml, for a module.
+
+    The real control plane is another one than the session's, with the feature gates of the native PodGroup.
+    """
+    async with (
+        batch.batch_plane(request.config) as plane,
+        scheduler_with(plane, batch.CONFIG, tmp_path_factory.mktemp("scheduler")),
+    ):
+        yield plane
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def cluster(batch_scheduler: Plane, request: pytest.FixtureRequest) -> AsyncIterator[Scenario]:
+    """A cluster without nodes that has the scheduler for batch work, for the test alone."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    if parameters.get("api") == NATIVE:
+        batch.skip_if_not_served(batch.NATIVE, batch_scheduler)
+    async with batch.new_test_namespace(batch_scheduler) as created, scenario(created) as cluster:
+        yield cluster

@@ -6,18 +6,47 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from datetime import datetime
+
+import pytest
 
 from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate
 from tests.e2e.batch import NATIVE, SCHEDULER, Namespace, condition
 from tests.e2e.client import ApiError, Json
 from tests.e2e.workloads import hollow
 from tests.scenarios.batch import manifests
-from tests.scenarios.batch.manifests import Gang, Manifest, priority_class
+from tests.scenarios.batch.manifests import (
+    ANNOTATIONS,
+    COSCHEDULING,
+    VOLCANO,
+    Gang,
+    Manifest,
+    gang,
+    pod,
+    priority_class,
+)
 
 QUIET_SECONDS = 3.0
 """Seconds during which nothing must happen. A pod that is evicted again, or in vain, is evicted within one."""
 RECREATION_SECONDS = 0.5
 QUEUE_ANNOTATION = "pyscheduler.io/pod-group-queue"
+
+APIS = {"native": manifests.NATIVE, "volcano": VOLCANO, "scheduler-plugins": COSCHEDULING, "annotations": ANNOTATIONS}
+each_api = pytest.mark.parametrize("api", APIS.values(), ids=APIS)
+
+
+def job(name: str, queue_name: str, minimum: int, size: int, cpu: str | int = 1, memory: str = "0") -> Gang:
+    """Return a group in a queue."""
+    pods = [pod(f"{name}{i}", cpu, memory=memory) for i in range(size)]
+    return gang(name, minimum, pods, api=VOLCANO, queue=queue_name)
+
+
+def with_priority(name: str, size: int, priority: int, api: str) -> Gang:
+    """Return a group whose pods have a priority; PodGroups of Kubernetes have one of their own, 0 by default."""
+    pods = [pod(f"{name}{i}", priority=priority) for i in range(size)]
+    if api == manifests.NATIVE:
+        return gang(name, size, pods, api=api, priority=priority)
+    return gang(name, size, pods, api=api)
 
 
 class Scenario:
@@ -66,16 +95,45 @@ class Scenario:
             if error.reason != "NotFound":
                 raise
 
+    async def delete_node(self, name: str) -> None:
+        """Delete a node and, as the pod garbage collector does, its pods."""
+        node = self.named(name)
+        await self.namespace.api.delete(f"/api/v1/nodes/{node}")
+        self._node_names.remove(node)
+        for each in await self.pods():
+            if each["spec"].get("nodeName") == node:
+                await self.namespace.api.delete(f"{self.namespace.pods}/{_name(each)}", gracePeriodSeconds=0)
+
+    def stop_kubelet(self, node: str) -> None:
+        """Let pods of this node run on after their deletion."""
+        self._nodes.kill(self.named(node))
+
+    def start_kubelet(self, node: str) -> None:
+        """Let the kubelet of this node continue."""
+        self._nodes.revive(self.named(node))
+
+    async def remove_gates(self, name: str) -> None:
+        """Remove the scheduling gates of a pod."""
+        patch = {"spec": {"schedulingGates": None}}
+        await self.namespace.api.patch(f"{self.namespace.pods}/{name}", patch)
+
     async def set_minimum(self, gang: Gang, minimum: int) -> None:
-        """Change the minimum of a PodGroup of Volcano or scheduler-plugins."""
+        """Change the minimum of a PodGroup."""
         [group] = [self._converted(each) for each in gang.objects if each["kind"] == "PodGroup"]
         path = self.namespace.path(group["apiVersion"], "PodGroup", gang.name)
-        await self.namespace.api.patch(path, {"spec": {"minMember": minimum}})
+        policy = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+        spec = policy if group["apiVersion"] == NATIVE else {"minMember": minimum}
+        await self.namespace.api.patch(path, {"spec": spec})
 
     async def set_queue_state(self, queue: str, state: str) -> None:
         """Write the state of a queue, as its controller does."""
         path = self.namespace.path(manifests.VOLCANO, "Queue", self.named(queue))
         await self.namespace.api.patch(f"{path}/status", {"status": {"state": state}})
+
+    async def until_queue_state(self, queue: str, state: str) -> None:
+        """Wait until a queue has this state."""
+        path = self.namespace.path(manifests.VOLCANO, "Queue", self.named(queue))
+        await self.namespace.api.until(path, lambda found: found["status"]["state"] == state)
 
     def named(self, name: str) -> str:
         """Return the name of a queue or node in the cluster."""
@@ -116,7 +174,7 @@ class Scenario:
         if QUEUE_ANNOTATION in meta.get("annotations", {}):
             meta["annotations"][QUEUE_ANNOTATION] = self.named(meta["annotations"][QUEUE_ANNOTATION])
         if changed["kind"] == "Pod":
-            spec["schedulerName"] = SCHEDULER
+            spec.setdefault("schedulerName", SCHEDULER)
             for container in spec["containers"]:
                 requests = container["resources"]["requests"]
                 # The API server requires limits of resources that cannot be overcommitted.
@@ -140,19 +198,46 @@ class Scenario:
         prefix = self.named("")
         return {_name(each): each["spec"]["nodeName"].removeprefix(prefix) for each in _bound(await self.pods(), gang)}
 
+    async def starts(self, *gangs: Gang) -> dict[str, float]:
+        """Return the time at which the first pod of each group was bound."""
+        times = {_name(each): condition(each, "PodScheduled") for each in await self.pods()}
+        return {
+            gang.name: min(
+                datetime.fromisoformat(times[name]["lastTransitionTime"]).timestamp() for name in _names(gang)
+            )
+            for gang in gangs
+        }
+
+    async def events(self, name: str, reason: str) -> list[str]:
+        """Wait for Events of a pod with that reason; return their notes."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace.name}/events"
+        selector = f"regarding.name={name},reason={reason}"
+        found = await self.namespace.api.until(path, lambda found: found["items"], fieldSelector=selector)
+        return [str(each["note"]) for each in found["items"]]
+
     async def pods(self) -> list[Json]:
         """Return all pods."""
         return await self.namespace.until(lambda _: True)
 
-    async def until_reported(self, gang: Gang | Iterable[str], reason: str = "") -> list[str]:
-        """Wait until these pods are reported as not scheduled, with this reason; return the messages."""
+    async def until_reported(self, gang: Gang | Iterable[str], reason: str = "", text: str = "") -> list[str]:
+        """Wait until these pods are reported as not scheduled, with reason and text; return the messages."""
         names = _names(gang) if isinstance(gang, Gang) else set(gang)
 
         def holds(items: list[Json]) -> bool:
-            return names == {_name(each) for each in items if _name(each) in names and _reported(each, reason)}
+            return names == {_name(each) for each in items if _name(each) in names and _reported(each, reason, text)}
 
         found = await self.namespace.until(holds)
         return [condition(each, "PodScheduled")["message"] for each in found if _name(each) in names]
+
+    async def until_settled(self, *gangs: Gang) -> dict[str, int]:
+        """Wait until nothing more starts; return the number of bound pods of each group."""
+        items, quiet = await self.pods(), 0.0
+        while quiet < QUIET_SECONDS:
+            await asyncio.sleep(0.5)
+            now = await self.pods()
+            quiet = quiet + 0.5 if _bound(now, "") and len(_bound(now, "")) == len(_bound(items, "")) else 0.0
+            items = now
+        return {each.name: len(_bound(items, each)) for each in gangs}
 
     async def stays(self, holds: Callable[[], bool]) -> None:
         """Wait until a predicate is true, and fail if it does not stay so for a while."""
@@ -224,7 +309,8 @@ def _bound(items: list[Json], gang: Gang | str) -> list[Json]:
     return [each for each in bound if _name(each).startswith(gang)]
 
 
-def _reported(item: Json, reason: str) -> bool:
-    """Return True if a pod is reported as not scheduled, with this reason if there is one."""
+def _reported(item: Json, reason: str, text: str) -> bool:
+    """Return True if a pod is reported as not scheduled, with this reason if there is one, and this text."""
     found = condition(item, "PodScheduled")
-    return found.get("status") == "False" and found.get("reason") == (reason or found.get("reason"))
+    has_reason = found.get("reason") == (reason or found.get("reason"))
+    return found.get("status") == "False" and has_reason and text in found["message"]

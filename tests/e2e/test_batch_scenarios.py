@@ -1,24 +1,16 @@
-"""Batch scenarios with config/batch.yaml on an API server; tests/scenarios/batch has them with a virtual clock.
-
-On the real API server, the module has a control plane of its own, with the feature gates of the native PodGroup.
-"""
+"""Batch scenarios with config/batch.yaml on an API server; tests/scenarios/batch has them with a virtual clock."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from pyscheduler.embedded.hollow.pod_lifecycle import FAIL_AFTER_SECONDS, RUN_SECONDS
 from tests.e2e import batch as versions
-from tests.e2e.batch import CONFIG, batch_plane, new_test_namespace, skip_if_not_served
 from tests.e2e.client import Json
-from tests.e2e.plane import Plane
-from tests.e2e.scenario import Scenario, scenario
-from tests.e2e.scheduler import scheduler_with
+from tests.e2e.scenario import Scenario, each_api, job, with_priority
 from tests.scenarios.batch.manifests import (
     ANNOTATIONS,
     COSCHEDULING,
@@ -36,44 +28,6 @@ from tests.scenarios.batch.manifests import (
 )
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-APIS = {"native": NATIVE, "volcano": VOLCANO, "scheduler-plugins": COSCHEDULING, "annotations": ANNOTATIONS}
-each_api = pytest.mark.parametrize("api", APIS.values(), ids=APIS)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def batch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
-    """The cluster of this module, with one scheduler for all tests."""
-    async with (
-        batch_plane(request.config) as plane,
-        scheduler_with(plane, CONFIG, tmp_path_factory.mktemp("scheduler")),
-    ):
-        yield plane
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def cluster(batch: Plane, request: pytest.FixtureRequest) -> AsyncIterator[Scenario]:
-    """A cluster without nodes, for the test alone."""
-    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    if parameters.get("api") == NATIVE:
-        skip_if_not_served(versions.NATIVE, batch)
-    async with new_test_namespace(batch) as namespace, scenario(namespace) as created:
-        yield created
-
-
-def job(name: str, queue_name: str, minimum: int, size: int, cpu: int = 1) -> Gang:
-    """Return a group in a queue."""
-    pods = [pod(f"{name}{i}", cpu) for i in range(size)]
-    return gang(name, minimum, pods, api=VOLCANO, queue=queue_name)
-
-
-def with_priority(name: str, size: int, priority: int, api: str) -> Gang:
-    """Return a group whose pods have a priority; PodGroups of Kubernetes have one of their own, 0 by default."""
-    pods = [pod(f"{name}{i}", priority=priority) for i in range(size)]
-    if api == NATIVE:
-        return gang(name, size, pods, api=api, priority=priority)
-    return gang(name, size, pods, api=api)
-
 
 # -- placement ---------------------------------------------------------------------------------------------------------
 

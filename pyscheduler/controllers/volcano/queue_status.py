@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyscheduler.api.resources import quantity
-from pyscheduler.controllers.volcano.pod_group_status import PHASES
+from pyscheduler.controllers.volcano.pod_group_status import PHASES, UNKNOWN
+from pyscheduler.controllers.volcano.pods import RUNNING
 
 DEFAULT_QUEUE = "default"
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
@@ -27,11 +28,12 @@ def is_open(queue: Mapping[str, Any]) -> bool:
 def queue_status(queue: Mapping[str, Any], phases: Iterable[str], allocated: Mapping[str, int]) -> Json:
     """Return the fields of the status that this controller writes.
 
-    Depends on the phases of the queue's groups, and on the sum of the requests of its pods on nodes.
+    Depends on the phases of the queue's groups, and on the sum of the requests of its pods on nodes. A queue is closed
+    once nothing of it runs: groups that wait in it cannot start, and completed ones may be kept for long.
     """
     counts = Counter(phases)
     state = (queue.get("status") or {}).get("state") or OPEN
-    if state == CLOSING and not counts.total():
+    if state == CLOSING and not (counts[RUNNING] or counts[UNKNOWN] or any(allocated.values())):
         state = CLOSED
     return {
         "state": state,

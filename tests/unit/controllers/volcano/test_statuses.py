@@ -73,13 +73,15 @@ def test_queue_counts_groups_by_phase() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "phases", "state"),
+    ("before", "phases", "allocated", "state"),
     [
-        ("", [], "Open"), ("Open", ["Running"], "Open"), ("Closing", ["Running"], "Closing"),
-        ("Closing", [], "Closed"), ("Closed", ["Running"], "Closed"), ("Closed", [], "Closed"),
+        ("", [], 0, "Open"), ("Open", ["Running"], 1, "Open"),
+        ("Closing", ["Running"], 0, "Closing"), ("Closing", ["Unknown"], 0, "Closing"), ("Closing", [], 1, "Closing"),
+        ("Closing", ["Pending", "Inqueue", "Completed"], 0, "Closed"), ("Closing", [], 0, "Closed"),
+        ("Closed", ["Running"], 1, "Closed"), ("Closed", [], 0, "Closed"),
     ],
 )  # fmt: skip
-def test_state_of_a_queue(before: str, phases: list[str], state: str) -> None:
+def test_state_of_a_queue(before: str, phases: list[str], allocated: int, state: str) -> None:
     queue = {"status": {"state": before}}
-    assert queue_status(queue, phases, {})["state"] == state
+    assert queue_status(queue, phases, {"cpu": allocated})["state"] == state
     assert is_open(queue) == (before in ("", "Open"))
