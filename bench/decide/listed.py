@@ -16,6 +16,7 @@ from pyscheduler.api import ResourceKind
 from pyscheduler.clock import SystemClock
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.kube.outage import watch_outage_log
 from pyscheduler.kube.reflector import Change, Deleted, Reflector, Watched
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ class Lister:
 
     def __init__(self, items: Iterable[Json]) -> None:
         self._items = items
+        self.watch_outages = watch_outage_log(SystemClock())
 
     @asynccontextmanager
     async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:  # noqa: ARG002

@@ -37,7 +37,7 @@ from pyscheduler.kube.headers import LONGEST_WAIT, bounded_wait, retry_after
 from pyscheduler.kube.http1 import JSON, PROTOBUF, Response
 from pyscheduler.kube.http_connection import Address, Limits
 from pyscheduler.kube.limiter import Limiter
-from pyscheduler.kube.outage import OutageLog, OutageMessages
+from pyscheduler.kube.outage import watch_outage_log
 from pyscheduler.kube.pool import READS, Call, Pool, Stream
 
 __all__ = [
@@ -70,11 +70,6 @@ _LATENCY_READS = 2
 _FIRST_PAUSE = 0.1
 _WRONG_CONTENT_TYPE = (406, 415)
 _log = logs.get("connection")
-_WATCH_OUTAGE = OutageMessages(
-    begin="Watches are interrupted, retrying",
-    summary="Watches are still interrupted, retrying",
-    end="Watches have resumed",
-)
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True):
@@ -166,7 +161,7 @@ class Connection:
         self._sends_protobuf = options.content_type == PROTOBUF
         self._unbatched_until = 0.0
         self._metrics = metrics or ClientMetrics()
-        self.watch_outages = OutageLog(logs.get("reflector"), clock, _WATCH_OUTAGE)
+        self.watch_outages = watch_outage_log(clock)
         """Failures of all watches on this connection."""
 
     def new_connection(

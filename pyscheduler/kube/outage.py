@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
+from pyscheduler import logs
 from pyscheduler.clock import Clock
 from pyscheduler.logs import Log
 
@@ -62,3 +63,13 @@ class OutageLog:
         if not self._failing:
             seconds = round(self._clock.now() - self._began, 1)
             self._log.info(self._messages.end, seconds=seconds, affected=len(self._affected))
+
+
+def watch_outage_log(clock: Clock) -> OutageLog:
+    """Return the log of all watches of one connection."""
+    messages = OutageMessages(
+        begin="Watches are interrupted, retrying",
+        summary="Watches are still interrupted, retrying",
+        end="Watches have resumed",
+    )
+    return OutageLog(logs.get("reflector"), clock, messages)

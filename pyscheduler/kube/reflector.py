@@ -374,7 +374,8 @@ class Reflector(Generic[T]):
         if identity.version:
             self._version = identity.version
         self._watched_at = self._clock.now()
-        self._mark_healthy()
+        if self._failures:
+            self._mark_healthy()
         if self._on_progress is not None and self._version is not None:
             self._on_progress(Progress(self._version, is_list=False))
 

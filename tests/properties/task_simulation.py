@@ -36,7 +36,9 @@ from pyscheduler.backend import (
 from pyscheduler.backend.state import SavedState, StateIdentity, StateProblem
 from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.task import Json
+from pyscheduler.clock import SystemClock
 from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.kube.outage import watch_outage_log
 from pyscheduler.kube.paths import PODS
 from tests.properties.pod_stream import chunks, manifest
 from tests.properties.task_cluster import Cluster, Fate
@@ -93,6 +95,7 @@ class ClusterConnection:
     def __init__(self, cluster: Cluster, crash_switch: CrashSwitch) -> None:
         self._cluster, self._crash_switch = cluster, crash_switch
         self.calls: Counter[str] = Counter()
+        self.watch_outages = watch_outage_log(SystemClock())
 
     @property
     def lister_watcher(self) -> Self:

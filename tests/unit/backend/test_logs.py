@@ -21,8 +21,10 @@ from pyscheduler.backend.logs import ContainerLog, PodLogs
 from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.problems import Problems
 from pyscheduler.backend.releases import ReleaseHook
+from pyscheduler.clock import SystemClock
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.errors import RequestError
+from pyscheduler.kube.outage import watch_outage_log
 from tests.tasks.records import record
 
 ENDED = PodState(name="nightly-1", uid="u", version=1, attempt=1, phase="Failed", exit_code=3, has_finalizer=True)
@@ -36,6 +38,7 @@ class FakeLogServer:
     def __init__(self, text: bytes = b"", problem: ApiError | None = None) -> None:
         self.paths: list[str] = []
         self._text, self._problem = text, problem
+        self.watch_outages = watch_outage_log(SystemClock())
 
     @asynccontextmanager
     async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
