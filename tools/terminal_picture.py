@@ -21,7 +21,7 @@ COMMAND: Final = ("up", "--once", "--nodes", "4", "--apply", "manifests/examples
 FIXED: Final = ("--seed", "1", "--port", "8001", "--secure-port", "10259")
 END: Final = "Keep it running"
 """Start of the part that the README repeats as text to copy."""
-_ERASED: Final = re.compile(r"\d+ of \d+ pods have a node\b")
+_ERASED: Final = re.compile(r"\d+ of \d+ pods? assigned to nodes\b")
 """Start of the progress lines, which a terminal shows in one place and erases."""
 
 _COLUMN, _ROW, _MARGIN, _BAR = 8.4, 17, 16, 28

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, Final
 
 import click
+from click.exceptions import NoArgsIsHelpError
 from click.shell_completion import CompletionItem
 
 from pyscheduler.shell.gc_tuning import defer_first_collection
@@ -45,6 +46,15 @@ OTHER_NAMES: Final = {
 """Names of other programs' commands, and the one of the same purpose here."""
 
 
+def in_one_line(problem: click.UsageError) -> click.UsageError:
+    """Return a usage error of one line, with the command whose help lists what is accepted."""
+    context = problem.ctx
+    if context is None or isinstance(problem, NoArgsIsHelpError):
+        return problem
+    reason = " ".join(problem.format_message().split()).rstrip(".")
+    return click.UsageError(f"{reason}; try '{context.command_path} --help'")
+
+
 class Commands(click.Group):
     """Group of all subcommands, which imports a command when it is used."""
 
@@ -52,6 +62,20 @@ class Commands(click.Group):
         super().__init__(*args, **kwargs)
         names: Any = dict.fromkeys(HELP)  # click suggests one of these for a mistyped command
         self.commands = names
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as problem:
+            raise in_one_line(problem) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as problem:
+            raise in_one_line(problem) from None
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(HELP)

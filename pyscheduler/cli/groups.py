@@ -15,6 +15,7 @@ from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.group_rows import STATES, GroupRow, group_rows
 from pyscheduler.cli.options import API_SERVER
 from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.config.problems import did_you_mean
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 
@@ -82,13 +83,13 @@ def groups(
 
 
 def _named(rows: Sequence[GroupRow], names: Sequence[str], namespace: str) -> list[GroupRow]:
-    known = {name for row in rows for name in (row.name, row.key)}
+    known = dict.fromkeys(name for row in rows for name in (row.name, row.key))
     missing = [name for name in names if name not in known]
     if missing:
         where = f" in namespace {namespace}" if namespace else ""
         raise CommandProblem(
             f"there is no group {', '.join(map(repr, missing))}{where}; `pyscheduler groups` shows all, "
-            "and --scheduler NAME those of another scheduler"
+            f"and --scheduler NAME those of another scheduler{did_you_mean(missing[0], known)}"
         )
     return [row for row in rows if row.name in names or row.key in names]
 

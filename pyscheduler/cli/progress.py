@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
+from pyscheduler.api.counts import counted
 from pyscheduler.api.quantity import QuantityError
 from pyscheduler.api.resources import CPU, amounts
 from pyscheduler.embedded import Api
@@ -38,7 +39,8 @@ class WorkloadProgress:
         more = len(self.unfinished) - _SHOWN_WORKLOADS
         names = ", ".join(self.unfinished[:_SHOWN_WORKLOADS]) + (f" and {more} more" if more > 0 else "")
         waiting = f"; creating pods for {names}" if names else ""
-        return f"{total - len(self.unbound)} of {total} pods have a node ({states or 'no pods yet'}){waiting}"
+        placed = f"{total - len(self.unbound)} of {counted(total, 'pod')} assigned to nodes"
+        return f"{placed} ({states or 'no pods yet'}){waiting}"
 
 
 def current_progress(api: Api) -> WorkloadProgress:

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 
 from pyscheduler.api import ApiError
 from pyscheduler.cli import options
 from pyscheduler.cli.batch_command import kubeconfig_option
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.sections import FullHelpGroup, SectionedCommand
+from pyscheduler.config.problems import did_you_mean
 from pyscheduler.kube.connection import Connection, ConnectionOptions, connect
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler_plugins.queues.plugin import DEFAULT_QUEUE
@@ -108,14 +110,17 @@ async def _why_missing(client: ObjectClient, name: str) -> str:
         listed = await client.list(QUEUE)
     except ApiError as problem:
         if problem.status == _MISSING:
-            return "the API server has no Queues of scheduling.volcano.sh: kubectl apply -k manifests/crds"
+            return (
+                "the API server has no Queues of scheduling.volcano.sh: pyscheduler manifests crds | kubectl apply -f -"
+            )
         raise
     if name == DEFAULT_QUEUE:
         return (
             f"queue {name} has no object that could have a state; create a Queue of this name first: apiVersion: "
             f"{QUEUE.group}/{QUEUE.version}, kind: Queue, metadata: {{name: {name}}}, spec: {{weight: 1}}"
         )
-    return f"there is no Queue {name!r} among {len(listed.items)}; `pyscheduler queues` shows all"
+    hint = did_you_mean(name, [msgspec.json.decode(item)["metadata"]["name"] for item in listed.items])
+    return f"there is no Queue {name!r} among {len(listed.items)}; `pyscheduler queues` shows all{hint}"
 
 
 async def _write(client: ObjectClient, name: str, state: QueueState) -> None:

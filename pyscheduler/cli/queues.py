@@ -16,6 +16,7 @@ from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.group_rows import GroupRow, group_rows
 from pyscheduler.cli.queue_rows import QueueRow, queue_rows
 from pyscheduler.cli.sections import SectionedCommand
+from pyscheduler.config.problems import did_you_mean
 from pyscheduler.core.context import Context
 
 _HELP = """Show the tree of queues: shares, usage, and the group that is next in each and why it waits.
@@ -73,8 +74,8 @@ def subtree(rows: Sequence[QueueRow], name: str) -> list[QueueRow]:
             names.add(row.name)
     found = [row for row in rows if row.name in names]
     if not found:
-        known = ", ".join(row.name for row in rows)
-        raise CommandProblem(f"there is no queue {name!r}; the queues are {known}")
+        hint = did_you_mean(name, [row.name for row in rows])
+        raise CommandProblem(f"there is no queue {name!r} among {len(rows)}; `pyscheduler queues` shows all{hint}")
     return found
 
 

@@ -17,6 +17,11 @@ from tests.helm.program import helm
 pytestmark = pytest.mark.slow
 OVERLAYS = ("second-scheduler", "batch")
 IMAGE = "registry.example.com/pyscheduler:0.1.0"
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceName: pyscheduler, resourceNamespace: kube-system}
+"""
 REPOSITORY = ("--set", "image.repository=registry.example.com/pyscheduler")
 Json = dict[str, Any]
 
@@ -78,7 +83,7 @@ def test_values_set_the_deployment(tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text(
         "image: {repository: other, tag: '7'}\nreplicas: 3\nnodeSelector: {pool: system}\n"
-        "resources: {requests: {cpu: '1'}}\nimagePullSecrets: [{name: token}]\nconfig: 'kind: Mine'\n"
+        "resources: {requests: {cpu: '1'}}\nimagePullSecrets: [{name: token}]\n" + yaml.safe_dump({"config": CONFIG})
     )
     objects = templates("--values", str(values))
     (deployment,) = (obj for obj in objects if obj["kind"] == "Deployment")
@@ -88,15 +93,18 @@ def test_values_set_the_deployment(tmp_path: Path) -> None:
     assert (container["image"], container["resources"]["requests"]["cpu"]) == ("other:7", "1")
     assert (spec["nodeSelector"], spec["imagePullSecrets"]) == ({"pool": "system"}, [{"name": "token"}])
     (config_map,) = (obj for obj in objects if obj["kind"] == "ConfigMap")
-    assert config_map["data"]["config.yaml"].strip() == "kind: Mine"
+    assert config_map["data"]["config.yaml"].strip() == CONFIG.strip()
 
 
-def test_changed_configuration_restarts_the_pods() -> None:
+def test_changed_configuration_restarts_the_pods(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+
     def checksum(*words: str) -> str:
         (deployment,) = (obj for obj in templates(*words) if obj["kind"] == "Deployment")
         return str(deployment["spec"]["template"]["metadata"]["annotations"]["checksum/config"])
 
-    assert len({checksum(), checksum("--set", "overlay=batch"), checksum("--set", "config=a")}) == 3
+    assert len({checksum(), checksum("--set", "overlay=batch"), checksum("--set-file", f"config={file}")}) == 3
 
 
 @pytest.mark.parametrize("value", ["overlay=default-scheduler", "replicas=0", "image.pullPolicy=Now", "replica=1"])
@@ -104,3 +112,30 @@ def test_wrong_value_is_rejected(value: str) -> None:
     done = run("template", str(HELM_CHART), "--set", value)
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr
+
+
+LEASE = "config: leaderElection: may only use the Lease team/pyscheduler"
+
+
+@pytest.mark.parametrize(
+    ("config", "words", "message"),
+    [
+        pytest.param(CONFIG.replace("resourceName: pyscheduler, ", ""), (), LEASE, id="kube-scheduler's name"),
+        pytest.param(CONFIG.replace("kube-system", "default"), (), LEASE, id="another namespace"),
+        pytest.param(CONFIG.partition("leaderElection")[0], (), LEASE, id="kube-scheduler's defaults"),
+        pytest.param(CONFIG.replace("true", "false"), (), "every replica would schedule", id="two leaders"),
+        pytest.param(CONFIG.replace("true", "false"), ("--set", "replicas=1"), "", id="one replica"),
+        pytest.param(f"kind: Other\n---\n{CONFIG}", (), "", id="second document"),
+        pytest.param("kind: Other\n", (), "has no document of kind KubeSchedulerConfiguration", id="another kind"),
+        pytest.param("profiles: [\n", (), "config: is not a YAML mapping", id="no YAML"),
+    ],
+)
+def test_configuration_without_one_leader_is_rejected(
+    tmp_path: Path, config: str, words: tuple[str, ...], message: str
+) -> None:
+    """The Role of the release permits one Lease: with another one, all replicas would wait for it, and look healthy."""
+    file = tmp_path / "config.yaml"
+    file.write_text(config)
+    done = run("template", str(HELM_CHART), "--namespace", "team", "--set-file", f"config={file}", *words)
+    assert (message in done.stderr) if message else (done.returncode == 0), done.stderr
+    assert bool(message) == bool(done.returncode)

@@ -122,6 +122,19 @@ def test_unknown_group_is_an_error_that_names_the_next_step(run: Run) -> None:
     assert message.startswith("there is no group 'nope' in namespace default; `pyscheduler groups` shows all")
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["groups", "secnd"], "second"),
+        (["groups", "default/runing"], "default/running"),
+        (["queues", "tean"], "team"),
+        (["queue", "stop", "tean"], "team"),
+    ],
+)
+def test_mistyped_name_gets_a_suggestion(run: Run, words: list[str], meant: str) -> None:
+    assert problem(run(*words)).endswith(f'; did you mean "{meant}"?')
+
+
 def test_only_the_newest_served_version_is_listed(server: BatchServer, run: Run) -> None:
     native = gang("native", 2, api=NATIVE)
     old = {**native.objects[0], "apiVersion": NATIVE_ALPHA}
@@ -184,7 +197,7 @@ def test_named_queue_is_shown_with_its_line(run: Run) -> None:
     output = run("queues", "team").output
     assert "other" not in output
     assert output.index("1 of 2") < output.index("2 of 2")
-    assert "the queues are root, default, other, team" in problem(run("queues", "nope"))
+    assert problem(run("queues", "nope")) == "there is no queue 'nope' among 4; `pyscheduler queues` shows all"
 
 
 def test_queues_without_all_rights_are_an_error_that_names_them(server: BatchServer, run: Run) -> None:

@@ -15,6 +15,7 @@ from pyscheduler.config.load import loads
 from pyscheduler.data import MANIFESTS
 
 IMAGE = "registry.example.com:5000/team/pyscheduler:0.1.0"
+INSTALL_PAGE = Path(__file__).parents[3] / "docs" / "install.md"
 DEPLOYED = ("second-scheduler", "batch", "default-scheduler")
 Json = dict[str, Any]
 
@@ -119,3 +120,18 @@ def test_text_that_other_parsers_read_as_a_number_or_boolean_is_quoted(text: str
     from pyscheduler.cli.manifests import _to_yaml
 
     assert _to_yaml([{"a": text}]) == f'a: "{text}"\n'
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_documented_removal_deletes_every_object_but_the_crds(name: str) -> None:
+    """With the CRD of PodGroups, all PodGroups of the cluster would be deleted."""
+    (command,) = (line for line in INSTALL_PAGE.read_text().splitlines() if line.startswith("kubectl delete "))
+    *_, label, kinds = command.split()
+    key, value = label.split("=")
+    left = [
+        obj["kind"]
+        for obj in printed(name, "--image", IMAGE)
+        if obj["metadata"].get("labels", {}).get(key) != value or f"{obj['kind'].lower()}s" not in kinds.split(",")
+    ]
+    assert set(left) <= {"CustomResourceDefinition"}
+    assert "customresourcedefinition" not in kinds

@@ -8,6 +8,7 @@ import shlex
 import ssl
 import sys
 import urllib.request
+from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from pyscheduler.cli import app
-from pyscheduler.cli.progress import current_progress, node_table
+from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table
 from pyscheduler.cli.up_scheduler import InProcessScheduler
 from pyscheduler.cli.up_watch import after_changes, node_rows, render, watch_cluster
 from pyscheduler.clock import SystemClock
@@ -247,7 +248,7 @@ def test_live_table_shows_requests_of_running_pods_and_the_state_of_nodes() -> N
     first, second = node_rows(api)
     assert first == ("n000", "Ready", "1/4", "2.0/32.0Gi", "2/110", "2 Starting")
     assert second == ("n001", "Ready,SchedulingDisabled", "0/4", "0.0/32.0Gi", "0/110", "-")
-    assert "2 of 3 pods have a node (1 pending, 2 starting)" in text(api, 24)
+    assert "2 of 3 pods assigned to nodes (1 pending, 2 starting)" in text(api, 24)
 
 
 def test_live_table_of_a_large_cluster_fits_the_terminal() -> None:
@@ -324,3 +325,7 @@ async def test_without_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFi
         "pod/default/p000  Starting on n000",
         "node/n000  deleted",
     ]
+
+
+def test_progress_of_one_pod_is_in_the_singular() -> None:
+    assert WorkloadProgress(Counter(running=1)).line == "1 of 1 pod assigned to nodes (1 running)"

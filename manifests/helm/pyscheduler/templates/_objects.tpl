@@ -4,6 +4,29 @@
 {{- $config | replace "resourceNamespace: kube-system" (printf "resourceNamespace: %s" .Release.Namespace) -}}
 {{- end -}}
 
+{{/* Reject a configuration with which no replica, or every one, would schedule. */}}
+{{- define "pyscheduler.checkConfig" -}}
+{{- $found := false -}}
+{{- range $text := regexSplit "(?m)^---" (include "pyscheduler.config" .) -1 -}}
+{{- $document := fromYaml $text -}}
+{{- with $document.Error }}{{ fail (printf "config: is not a YAML mapping: %s" .) }}{{ end -}}
+{{- if eq ($document.kind | default "") "KubeSchedulerConfiguration" -}}
+{{- $found = true -}}
+{{- $lease := dict "leaderElect" true "resourceName" "kube-scheduler" "resourceNamespace" "kube-system" -}}
+{{- $lease = mergeOverwrite $lease ($document.leaderElection | default dict) -}}
+{{- if not $lease.leaderElect -}}
+{{- if gt (int $.Values.replicas) 1 -}}
+{{- fail "config: leaderElection.leaderElect: every replica would schedule: set it to true, or replicas to 1" -}}
+{{- end -}}
+{{- else if or (ne $lease.resourceName "pyscheduler") (ne $lease.resourceNamespace $.Release.Namespace) -}}
+{{- $lines := "set resourceName: pyscheduler and resourceNamespace: kube-system, which becomes that of the release" -}}
+{{- fail (printf "config: leaderElection: may only use the Lease %s/pyscheduler: %s" $.Release.Namespace $lines) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $found }}{{ fail "config: has no document of kind KubeSchedulerConfiguration" }}{{ end -}}
+{{- end -}}
+
 {{/* Labels of all objects. */}}
 {{- define "pyscheduler.labels" -}}
 app.kubernetes.io/name: pyscheduler
