@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
+from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
@@ -71,6 +72,8 @@ class KubernetesTaskBackend:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
+        if isinstance(state, str | Path):
+            raise TypeError(f"state is a store such as SqliteState(path), not {type(state).__name__}")
         self.metrics = BackendMetrics()
         """Prometheus metrics: `metrics.text()`, or `metrics.registry` for an HTTP server of prometheus_client."""
         self._log_stores: list[LogStore] = []

@@ -234,7 +234,7 @@ def _waiting_reason(record: TaskRecord, pod: PodState, untried: Outcome | None, 
     if untried is not None:
         return untried.value, OUTCOME_INFO[untried].description
     if pod.gated:
-        return "SchedulingGated", "the pod has scheduling gates"
+        return "SchedulingGated", pod.gate_message or "the pod has scheduling gates"
     reason = pod.waiting or (Outcome.UNSCHEDULABLE.value if pod.unschedulable else "")
     return reason, (pod.message or pod.unschedulable) if reason else ""
 

@@ -151,6 +151,7 @@ def state_of(pod: PodDocument) -> PodState:
         if scheduled and scheduled.status == "False" and not is_gated
         else "",
         gated=is_gated,
+        gate_message=scheduled.message if scheduled and is_gated else "",
         restarts=max((s.restart_count for s in statuses), default=0),
         containers=tuple(filter(None, annotations.get(CONTAINERS, "").split(","))),
         main_ended=bool(main_ended),

@@ -44,6 +44,8 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     """Message of the condition PodScheduled if that is False and the pod has no scheduling gate."""
     gated: bool = False
     """True while scheduling gates keep schedulers from the pod."""
+    gate_message: str = ""
+    """Message of the condition PodScheduled of such a pod: what it waits for, such as the rest of its gang."""
     restarts: int = 0
     """Most restarts of one container."""
     containers: tuple[str, ...] = ()

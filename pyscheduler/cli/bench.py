@@ -202,7 +202,9 @@ def _mapping(text: str, where: str) -> dict[str, Any]:
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as problem:
-        raise CommandProblem(f"{where}: {problem}") from None
+        mark = getattr(problem, "problem_mark", None)
+        place = f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
+        raise CommandProblem(f"{place}: not valid YAML: {getattr(problem, 'problem', None) or problem}") from None
     if not isinstance(value, dict):
         raise CommandProblem(f"{where} is not a mapping: write {{name: value}}")
     return value

@@ -41,6 +41,7 @@ from pyscheduler.core.events import Bound, NodeChanged, PodChanged, PodGone
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.plugin_failure import code_line, describe
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import Machine
 from pyscheduler.intree import DEFAULT_MULTIPOINT
 
@@ -94,11 +95,7 @@ def measure(request: CostMeasurement) -> Cost:
     try:
         calls = tuple(_calls(plugin, pod, table))
     except Exception as error:
-        text = (
-            f"plugin {plugin.name} failed: {describe(error)} ({code_line(error)});"
-            " mend it, or give the input that it needs with --args, --pod and --node"
-        )
-        raise CommandProblem(text) from None
+        raise _failed(plugin.name, error) from None
     clusters = {"without": _BenchmarkCluster(_config(request, enabled=False), request), "with": cluster}
     reads, minimal = getattr(plugin, "reads", None), infer_reads(plugin, pod, table)
     if reads is None or minimal is None or minimal >= reads:
@@ -107,6 +104,21 @@ def measure(request: CostMeasurement) -> Cost:
         clusters["minimal"] = _BenchmarkCluster(_config(request, enabled=True), request, minimal)
     took = _decisions(clusters)
     return Cost(plugin.name, calls, took["without"], took["with"], reads, minimal, took.get("minimal"))
+
+
+def _failed(plugin: str, error: BaseException) -> CommandProblem:
+    """Return the error of a plugin that failed: its costs would be those of failed attempts."""
+    hint = "mend it, or give the input that it needs with --args, --pod and --node"
+    return CommandProblem(f"plugin {plugin} failed: {describe(error)} ({code_line(error)}); {hint}")
+
+
+class _FailureRecorder(Instrument):
+    """Instrument that keeps the first failure of a plugin: of an exception, or of a result that is not valid."""
+
+    failure: tuple[str, BaseException] | None = None
+
+    def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:  # noqa: ARG002 - an override
+        self.failure = self.failure or (plugin, error)
 
 
 def _config(request: CostMeasurement, enabled: bool) -> LoadedConfig:
@@ -135,7 +147,8 @@ class _BenchmarkCluster:
         """`reads` overrides the claim of the measured plugin."""
         self._request = request
         self._reads = reads
-        self.machine = Machine(partial(self._build_profiles, config))
+        self._recorder = _FailureRecorder()
+        self.machine = Machine(partial(self._build_profiles, config), self._recorder)
         (self.profile,) = self.machine.context.profiles.values()
         self._created = 0
         for i in range(request.nodes):
@@ -157,7 +170,10 @@ class _BenchmarkCluster:
         return self.machine.context.shapes.pod(self._object("sample"))
 
     def decide(self, pods: int) -> float:
-        """Schedule and remove pods; return the CPU time of one decision in microseconds."""
+        """Schedule and remove pods; return the CPU time of one decision in microseconds.
+
+        CommandProblem if a plugin fails.
+        """
         names = [f"pod-{self._created + i}" for i in range(pods)]
         self._created += pods
         for name in names:
@@ -165,6 +181,8 @@ class _BenchmarkCluster:
         began = time.process_time()
         commands = [command for _ in names for command in self.machine.cycle(0.0) or ()]
         took = time.process_time() - began
+        if self._recorder.failure is not None:
+            raise _failed(*self._recorder.failure)
         for command in commands:
             if isinstance(command, Bind):
                 self.machine.handle(Bound(0.0, command.pod.uid))

@@ -18,6 +18,7 @@ from pyscheduler.cli import options
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.sections import FullHelpGroup
 from pyscheduler.config.discover import OWN_DISTRIBUTION, Catalogue, installed
+from pyscheduler.config.expand import ProfileSpec
 from pyscheduler.config.load import default, load
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.other_schedulers import replacement
@@ -52,8 +53,9 @@ def plugins() -> None:
 def list_(names: tuple[str, ...], config: Path | None, feature_gates: tuple[str, ...], output: str) -> None:
     """List plugins that a configuration can name: whether it enables them, weight, distribution, extension points.
 
-    Without --config it is the default profile. NAMEs limit the list; for a plugin of scheduler-plugins or Volcano, what
-    replaces it is printed. Plugins that cannot be loaded are reported on stderr.
+    Without --config it is the default profile. Plugins that no profile enables have their default weight. NAMEs limit
+    the list; for a plugin of scheduler-plugins or Volcano, what replaces it is printed. Plugins that cannot be loaded
+    are reported on stderr.
     """
     gates = options.gates(feature_gates)
     report = Report()
@@ -87,6 +89,8 @@ class PluginRow:
     """Default weight of its scores; None if it has no Score."""
     profiles: tuple[str, ...]
     """Profiles of the configuration that enable it."""
+    weights: tuple[int, ...]
+    """Weights of its scores in these profiles, 0 where it does not score."""
     disabled: str
     """Reason why no profile enables it, "" if one does."""
 
@@ -99,7 +103,7 @@ def _rows(catalogue: Catalogue, loaded: LoadedConfig) -> Iterator[PluginRow]:
     in_tree = {cls.name for cls in intree.PLUGINS}
     yield from (_row(plugin, loaded) for plugin in registered.values() if plugin.name not in in_tree)
     for name, reason in catalogue.broken.items():
-        yield PluginRow(name, (), "", False, None, (), f"cannot be loaded: {reason}")
+        yield PluginRow(name, (), "", False, None, (), (), f"cannot be loaded: {reason}")
 
 
 def _row(plugin: PluginRegistration, loaded: LoadedConfig) -> PluginRow:
@@ -107,7 +111,9 @@ def _row(plugin: PluginRegistration, loaded: LoadedConfig) -> PluginRow:
     weight = None
     if issubclass(plugin.cls, ScorePlugin):
         weight = weights.get(plugin.name) or plugin.cls.weight
-    profiles = tuple(profile.scheduler_name for profile in loaded.profiles if plugin.name in profile.plugins)
+    enabling = [profile for profile in loaded.profiles if plugin.name in profile.plugins]
+    profiles = tuple(profile.scheduler_name for profile in enabling)
+    configured = tuple(_weight(profile, plugin.name) for profile in enabling)
     gate = FEATURE_GATES.get(plugin.name)
     is_gated = gate is not None and not loaded.gates.on(gate)
     disabled = ""
@@ -118,7 +124,12 @@ def _row(plugin: PluginRegistration, loaded: LoadedConfig) -> PluginRow:
     name = loaded.imported.get(plugin.name)
     source = f"{plugin.distribution} ({name})" if name else plugin.distribution
     is_default = plugin.name in weights and not is_gated
-    return PluginRow(plugin.name, points_of(plugin.cls), source, is_default, weight, profiles, disabled)
+    return PluginRow(plugin.name, points_of(plugin.cls), source, is_default, weight, profiles, configured, disabled)
+
+
+def _weight(profile: ProfileSpec, plugin: str) -> int:
+    """Return the weight of a plugin's scores in a profile, 0 if it does not score there."""
+    return max(enabled.weight for point in profile.points.values() for enabled in point if enabled.name == plugin)
 
 
 def _selected(
@@ -143,7 +154,9 @@ def _print(rows: Sequence[PluginRow]) -> None:
         column.overflow = "fold"
     for row in rows:
         enabled = ", ".join(row.profiles) or f"no: {row.disabled}"
-        table.add_row(row.name, enabled, str(row.weight or ""), row.distribution, ", ".join(row.points))
+        weights = row.weights if len({*row.weights}) > 1 else row.weights[:1]  # one if all profiles have it
+        weight = ", ".join(map(str, weights)) if any(weights) else str("" if row.profiles else row.weight or "")
+        table.add_row(row.name, enabled, weight, row.distribution, ", ".join(row.points))
     console = Console(soft_wrap=True, highlight=False)
     console.width = max(_WIDTHS[0], console.width) if sys.stdout.isatty() else _WIDTHS[1]
     console.print(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pyscheduler.api.events import ResourceKind
@@ -15,6 +15,7 @@ from pyscheduler.testing.objects import Manifest, Objects, named, timestamp, wit
 ENDS_AFTER: Final = "pyscheduler.io/ends-after"
 """Annotation of a pod: seconds that it takes to end once it is evicted."""
 _SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
 _IDENTITY: Final = ("uid", "creationTimestamp", "deletionTimestamp")
 _KEPT: Final = ("nodeName", "priority", "priorityClassName", "preemptionPolicy", "schedulerName")
 """Fields of a pod's spec that an update keeps unless it sets them."""
@@ -23,11 +24,11 @@ _KEPT: Final = ("nodeName", "priority", "priorityClassName", "preemptionPolicy",
 class Admission:
     """Admission of applied manifests by the simulated API server."""
 
-    def __init__(self, objects: Objects, now: Callable[[], float], scheduler_name: Callable[[], str]) -> None:
-        """`scheduler_name` returns the scheduler of the pods that name none."""
+    def __init__(self, objects: Objects, now: Callable[[], float], profiles: Callable[[], Sequence[str]]) -> None:
+        """`profiles` returns the names of the profiles; the first schedules the pods that name none."""
         self._objects = objects
         self._now = now
-        self._scheduler_name = scheduler_name
+        self._profiles = profiles
         self._created = 0
 
     def admit(self, kind: ResourceKind, manifest: Mapping[str, Any]) -> Manifest:
@@ -48,10 +49,17 @@ class Admission:
         self._set_defaults(kind, new, current)
         return new
 
+    def with_scheduler(self, pod: PodBuilder) -> PodBuilder:
+        """Return a pod of the first profile if it has the default scheduler and no profile has this name."""
+        profiles = self._profiles()
+        if pod.manifest["spec"].get("schedulerName") != _DEFAULT_SCHEDULER or _DEFAULT_SCHEDULER in profiles:
+            return pod
+        return pod.scheduler(profiles[0])
+
     def _set_defaults(self, kind: ResourceKind, new: Manifest, current: Manifest | None) -> None:
         classes = self._objects.listed(PRIORITY_CLASSES)
         if kind == PODS:
-            _default_pod(new, current, self._scheduler_name())
+            _default_pod(new, current, self._profiles()[0])
             _resolve_priority(new, classes)
             grace_seconds(new)
         elif kind == NODES:

@@ -25,7 +25,6 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.extenders import build_extenders
-from pyscheduler.config.load import default, load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.rebuild import rebuild_profiles
 from pyscheduler.core.commands import (
@@ -67,11 +66,11 @@ from pyscheduler.testing.admission import Admission, grace_seconds, started
 from pyscheduler.testing.api import HarnessApiWriter, HarnessClock, call_api
 from pyscheduler.testing.binding_cycles import BindingCycles
 from pyscheduler.testing.builders import NodeBuilder, PodBuilder
+from pyscheduler.testing.configuration import loaded_config
+from pyscheduler.testing.failure_log import FailureLog
 from pyscheduler.testing.kinds import DEFINITIONS, Kinds, PathTarget
-from pyscheduler.testing.objects import Manifest, Objects, condition_of, documents, named, timestamp, with_condition
+from pyscheduler.testing.objects import Manifest, Objects, documents, timestamp, with_condition
 from pyscheduler.testing.results import HarnessResults
-
-_FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Harness(HarnessResults):
@@ -82,8 +81,8 @@ class Harness(HarnessResults):
     ) -> None:
         """Start with a configuration: loaded, YAML text, or a path (.yaml, .yml, .json); or with the defaults."""
         self.now = 1000.0
-        self._config = _loaded(config)
-        self._instrument, self._seed = instrument, seed
+        self._config = loaded_config(config)
+        self._instrument, self._seed = instrument or FailureLog(), seed
         self._kinds = Kinds()
         self._objects = Objects(self._kinds)
         self._start()
@@ -119,7 +118,7 @@ class Harness(HarnessResults):
         self._ends: dict[str, float] = {}
         """Time at which evicted pods end, by namespace/name."""
         self._cycles = BindingCycles(lambda: self.now)
-        self._admission = Admission(self._objects, lambda: self.now, lambda: next(iter(self.machine.context.profiles)))
+        self._admission = Admission(self._objects, lambda: self.now, lambda: list(self.machine.context.profiles))
         self.nodes = self._objects.nodes
         """Manifests of the nodes by name."""
 
@@ -141,25 +140,25 @@ class Harness(HarnessResults):
     # -- API objects ---------------------------------------------------------------------------------------------
 
     def add(self, *objects: PodBuilder | NodeBuilder) -> None:
-        """Create or update pods and nodes."""
+        """Create or update pods and nodes. ValueError names what is wrong.
+
+        If no profile is named default-scheduler, the pods of this scheduler, as `pod()` makes them, get the first one.
+        """
         for obj in objects:
-            if isinstance(obj, NodeBuilder):
-                self.nodes[obj.manifest["metadata"]["name"]] = obj.manifest
-                self.handle_event(NodeChanged(self.now, obj.build()))
-            elif isinstance(obj, PodBuilder):
-                self._show(obj)
-            else:
+            if not isinstance(obj, NodeBuilder | PodBuilder):
                 raise TypeError(f"add takes pod() and node() builders, not {type(obj).__name__}; apply takes manifests")
+            kind = NODES if isinstance(obj, NodeBuilder) else PODS
+            with self._objects.unchanged_if_invalid(kind, obj.manifest):
+                if isinstance(obj, NodeBuilder):
+                    self._write(kind, obj.manifest)
+                else:
+                    self._show(self._admission.with_scheduler(obj))
 
     def add_object(self, kind: ResourceKind, obj: dict[str, Any]) -> None:
         """Create or update an object of a kind that plugins watch, or that they read and write through `api`."""
         self._objects.set(kind, obj)
         for watched in self._kinds.watched_as(kind) or (kind,):
             self.handle_event(ObjectChanged(self.now, watched, obj))
-
-    def object(self, kind: ResourceKind, name: str, namespace: str) -> dict[str, Any] | None:
-        """Return an object of a kind other than Pod and Node as it was written last, or None."""
-        return self._objects.get(kind, name, namespace)
 
     def remove_object(self, kind: ResourceKind, name: str, namespace: str = "default") -> None:
         """Delete an object of a kind other than Pod and Node."""
@@ -178,6 +177,8 @@ class Harness(HarnessResults):
 
     def delete_pod(self, name: str, namespace: str = "default") -> None:
         """Delete a pod at once."""
+        if f"{namespace}/{name}" not in self._pods:
+            raise ValueError(f"Pod {name} not found in namespace {namespace}")
         gone = self._pods.pop(f"{namespace}/{name}")
         self._ends.pop(f"{namespace}/{name}", None)
         uid = gone.manifest["metadata"]["uid"]
@@ -191,7 +192,7 @@ class Harness(HarnessResults):
 
     def reconfigure(self, config: str | Path | LoadedConfig) -> tuple[str, ...]:
         """Reload the configuration. Return the settings that need a restart."""
-        loaded = self._config = _loaded(config)
+        loaded = self._config = loaded_config(config)
         rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.active_profiles, self.handle)
         for kind in self._kinds.watch(kind for profile in rebuilt.profiles for kind in profile.watches):
             self._list(kind)
@@ -211,11 +212,8 @@ class Harness(HarnessResults):
         """
         for each in documents(manifest):
             kind = self._kinds.of(each)
-            _, name = named(kind, each)
-            try:
+            with self._objects.unchanged_if_invalid(kind, each):
                 self._write(kind, self._admission.admit(kind, each))
-            except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
-                raise ValueError(f"{kind.kind} {name}: {error}") from error
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete an object at once. ValueError if there is none.
@@ -231,12 +229,6 @@ class Harness(HarnessResults):
             self.delete_node(name)
         else:
             self.remove_object(found, name, namespace if found.namespaced else "")
-
-    def condition(self, kind: str, name: str, condition_type: str) -> dict[str, Any] | None:
-        """Return the last written condition of an object (`namespace/name`), or None. `kind` as in `delete`."""
-        namespace, _, last = name.rpartition("/")
-        found = self._objects.kind_of(kind, last, namespace or "default")
-        return condition_of(self._objects.get(found, last, namespace or "default"), condition_type) if found else None
 
     def restart(self) -> None:
         """Start the scheduler anew, as after a crash: it lists all objects and has no other state.
@@ -257,6 +249,8 @@ class Harness(HarnessResults):
 
     def finish_binding(self, name: str, namespace: str = "default") -> None:
         """Run a suspended binding cycle to its success or failure."""
+        if f"{namespace}/{name}" not in self.pending_bindings:
+            raise ValueError(f"Pod {name} in namespace {namespace} has no suspended binding cycle")
         self._bind(self.pending_bindings.pop(f"{namespace}/{name}"))
 
     def confirm_binding(self, name: str, namespace: str = "default") -> None:
@@ -307,10 +301,6 @@ class Harness(HarnessResults):
         meta = current.manifest["metadata"]
         self._pods[f"{meta['namespace']}/{meta['name']}"] = current
         self.handle_event(PodChanged(self.now, msgspec.convert(current.manifest, PodObject)))
-
-    def pod(self, name: str, namespace: str = "default") -> dict[str, Any] | None:
-        """Return the manifest of a pod in the API server, or None."""
-        return builder.manifest if (builder := self._pods.get(f"{namespace}/{name}")) else None
 
     def close(self) -> None:
         """Cancel pending binding cycles. Only needed to test how a plugin handles the cancellation."""
@@ -492,9 +482,3 @@ class Harness(HarnessResults):
         """Send the objects of a newly watched kind."""
         for obj in self._objects.listed(kind):
             self.handle_event(ObjectChanged(self.now, kind, obj))
-
-
-def _loaded(config: str | Path | LoadedConfig | None) -> LoadedConfig:
-    if isinstance(config, Path) or (isinstance(config, str) and config.endswith(_FILE_SUFFIXES)):
-        return load(config)
-    return loads(config) if isinstance(config, str) else config or default()

@@ -6,6 +6,7 @@ The kinds that plugins watch are added to the ones listed here, and a CustomReso
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from pyscheduler.api.events import ResourceKind
@@ -110,16 +111,34 @@ class Kinds:
         for kind in self._known.values():
             if kind.kind == name and api_version(kind) == version:
                 return kind
-        raise ValueError(
-            f"kind {name!r} in apiVersion {version!r} is unknown: apply its CustomResourceDefinition first"
-        )
+        raise ValueError(self._why_unknown(version, name))
+
+    def _why_unknown(self, version: object, name: object) -> str:
+        """Return why no known kind has this apiVersion and name."""
+        if not name or not isinstance(name, str):
+            return "a manifest needs a kind, such as Pod"
+        versions = sorted({api_version(kind) for kind in self._known.values() if kind.kind == name})
+        if not version:
+            return f"{name}: apiVersion is required, such as {versions[0] if versions else 'example.com/v1'}"
+        if versions:
+            return f"kind {name!r} in apiVersion {version!r} is unknown: its apiVersion is {' or '.join(versions)}"
+        near = self._near(name)
+        hint = f"did you mean {near}?" if near else "apply its CustomResourceDefinition first"
+        return f"kind {name!r} in apiVersion {version!r} is unknown: {hint}"
+
+    def _near(self, name: str) -> str:
+        """Return the kind that a misspelt name, a plural or a name in lower case means, "" if there is none."""
+        by_spelling = {spelling: k.kind for k in self._known.values() for spelling in (k.kind.lower(), k.plural)}
+        near = get_close_matches(name.lower(), by_spelling, n=1, cutoff=0.8)
+        return by_spelling[near[0]] if near else ""
 
     def named(self, name: str) -> list[ResourceKind]:
         """Return the kinds with a name such as `PodGroup` or `PodGroup.scheduling.k8s.io`. ValueError for none."""
         kind_name, _, group = name.partition(".")
         found = [k for k in self._known.values() if k.kind == kind_name and (not group or k.group == group)]
         if not found:
-            raise ValueError(f"kind {name!r} is unknown")
+            near = self._near(kind_name)
+            raise ValueError(f"kind {name!r} is unknown" + (f": did you mean {near}?" if near else ""))
         return found
 
     def at(self, path: str) -> PathTarget:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import yaml
 
 from pyscheduler.api.events import ResourceKind
@@ -13,6 +15,7 @@ from pyscheduler.kube.paths import NODES, PODS
 from pyscheduler.testing.builders import PodBuilder
 from pyscheduler.testing.kinds import Kinds, Resource, resource_of
 
+T = TypeVar("T")
 Manifest = dict[str, Any]
 
 
@@ -25,6 +28,8 @@ class Objects:
         """Pods by namespace/name."""
         self.nodes: dict[str, Manifest] = {}
         """Nodes by name."""
+        self.names: set[str] = set()
+        """Names of all objects that were ever added."""
         self._others: dict[Resource, dict[tuple[str, str], Manifest]] = {}
         self._versions = 0
 
@@ -38,7 +43,24 @@ class Objects:
         meta = obj.get("metadata") or {}
         key = str(meta.get("namespace", "")), str(meta.get("name", ""))
         self.kinds.use(kind)
+        self.names.add(key[1])
         self._others.setdefault(resource_of(kind), {})[key] = obj
+
+    @contextmanager
+    def unchanged_if_invalid(self, kind: ResourceKind, manifest: Mapping[str, Any]) -> Iterator[None]:
+        """Restore a pod or node whose manifest turns out to be invalid. ValueError names the object."""
+        namespace, name = named(kind, manifest)
+        key = f"{namespace}/{name}"
+        pod, node = self.pods.get(key), self.nodes.get(name)
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
+            if kind == PODS:
+                _restore(self.pods, key, pod)
+            elif kind == NODES:
+                _restore(self.nodes, name, node)
+            raise ValueError(f"{kind.kind} {name}: {error}") from error
+        self.names.add(name)
 
     def remove(self, kind: ResourceKind, name: str, namespace: str) -> None:
         """Remove an object that is neither a pod nor a node; unknown ones are ignored."""
@@ -68,6 +90,13 @@ class Objects:
         if len(found) > 1:
             raise ValueError(f"{kind} {name} exists in several groups: {', '.join(sorted(k.group for k in found))}")
         return found[0] if found else None
+
+
+def _restore(stored: dict[str, T], key: str, value: T | None) -> None:
+    if value is None:
+        stored.pop(key, None)
+    else:
+        stored[key] = value
 
 
 def timestamp(seconds: float) -> str:

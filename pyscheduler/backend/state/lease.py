@@ -63,7 +63,8 @@ class StateLease:
             await self._read()  # another process wrote it at the same time, or no response came
             if self._candidate.holder not in ("", self.identity):
                 raise StateInUse(
-                    f"the Lease {self._name} is held by {self._candidate.holder}: only one process can use a state"
+                    f"the Lease {self._name} is held by {self._candidate.holder}: only one process can use a state, "
+                    "and each backend of a namespace needs its own name (--name)"
                 )
         if renew:
             self._renewing = asyncio.create_task(self._renew())

@@ -245,6 +245,8 @@ async def test_update_applies_pod_fields_with_the_next_attempt_and_other_fields_
 
 @on_virtual_time
 async def test_unknown_tasks_and_invalid_specs_raise() -> None:
+    with pytest.raises(TypeError, match=r"state is a store such as SqliteState\(path\), not str"):
+        KubernetesTaskBackend(BackendFixture().connection, "tasks.db")  # type: ignore[arg-type]
     async with BackendFixture().backend() as backend:
         for call in (backend.kill("a"), backend.forget("a"), backend.update(task("a"))):
             with pytest.raises(UnknownTask, match="there is no task 'a'"):

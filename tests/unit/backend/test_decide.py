@@ -176,6 +176,12 @@ def test_waiting_for_room_is_no_failure_by_default(observed: PodState) -> None:
     assert new.reason in ("Unschedulable", "NoScheduler", "SchedulingGated")
 
 
+def test_gated_pod_shows_what_its_condition_waits_for() -> None:
+    gated = msgspec.structs.replace(GATED, gate_message="waiting for 1 more pod of the gang train")
+    new = observe(record(phase=TaskPhase.PENDING), seen(gated), NOW, SETTINGS)
+    assert (new.reason, new.message) == ("SchedulingGated", "waiting for 1 more pod of the gang train")
+
+
 def test_pod_without_a_scheduler_is_reported_as_such_after_a_while() -> None:
     young = observe(record(phase=TaskPhase.PENDING), seen(UNTRIED, observed=29), NOW, SETTINGS)
     assert (young.reason, act(young, seen(UNTRIED, observed=29), NOW, SETTINGS).wake) == ("", NOW + 1)

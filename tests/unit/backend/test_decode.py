@@ -59,4 +59,4 @@ def test_crash_loop_has_restarts_and_the_last_exit() -> None:
 def test_gated_pod_is_not_unschedulable() -> None:
     gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "is blocked"}
     pod = decoded({}, phase="Pending", conditions=[gated])
-    assert (pod.gated, pod.unschedulable) == (True, "")
+    assert (pod.gated, pod.unschedulable, pod.gate_message) == (True, "", "is blocked")

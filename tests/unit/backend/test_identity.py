@@ -109,7 +109,9 @@ def test_copy_of_a_state_does_not_take_the_lease_of_the_original(releases: bool)
         async with fixture.backend():
             copy.identity = fixture.state.identity
             if not releases:
-                with pytest.raises(StateInUse, match="only one process can use a state"):
+                with pytest.raises(
+                    StateInUse, match=r"only one process can use a state, and each backend .* its own name \(--name\)"
+                ):
                     async with backend_of(fixture.connection, copy):
                         pass
         async with backend_of(fixture.connection, copy):

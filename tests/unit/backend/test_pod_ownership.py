@@ -7,10 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.backend import KubernetesTaskBackend, NoOrphan, RetryPolicy, TaskExists, TaskPhase, TaskSpec
 from pyscheduler.backend.adoption import adopted_record
 from pyscheduler.backend.state.memory import MemoryState
-from pyscheduler.backend.task import TaskRecord
+from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import pod_body
 from tests.properties.task_cluster import Fate
 from tests.properties.task_simulation import SETTINGS
@@ -185,6 +186,13 @@ async def test_concurrent_adoptions_of_an_orphan_return_one_record() -> None:
         await wait_for_phase(backend, "a", TaskPhase.RUNNING)
     fixture.state = MemoryState()
     [name] = fixture.cluster.pods
+    get_object = fixture.connection.get_object
+
+    async def get_slowly(kind: ResourceKind, name: str) -> Json:
+        await asyncio.sleep(0.1)
+        return await get_object(kind, name)
+
+    fixture.connection.get_object = get_slowly  # type: ignore[method-assign]
     async with fixture.backend() as backend:
         first, second = await asyncio.gather(backend.adopt(name), backend.adopt(name))
         assert first.submission == second.submission

@@ -65,3 +65,21 @@ class Counts(FilterPlugin):
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
         self._calls += 1
+
+
+class ReturnsBool(FilterPlugin):
+    """Returns what a predicate would."""
+
+    name = "ReturnsBool"
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
+        return True
+
+
+class ScoresTooHigh(ScorePlugin):
+    """Returns scores above 100 without a normalizer."""
+
+    name = "ScoresTooHigh"
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return 1000

@@ -57,6 +57,30 @@ def test_plugin_that_fails_is_reported_in_one_line_with_the_line_of_its_code() -
     assert "costly.py:" in str(problem)
 
 
+@pytest.mark.parametrize(
+    ("plugin", "message"),
+    [
+        ("ReturnsBool", "plugin ReturnsBool failed: filter returned bool, expected None or Rejection ("),
+        (
+            "ScoresTooHigh",
+            "plugin ScoresTooHigh failed: score returned 1000, expected 0 to 100; set `normalizer`, or scale it (",
+        ),
+    ],
+)
+def test_plugin_with_wrong_results_is_an_error_and_not_measured(plugin: str, message: str) -> None:
+    result = run(plugin)
+    assert isinstance(result.exception, CommandProblem)
+    assert str(result.exception).startswith(message)
+    assert "costly.py:" in str(result.exception)
+    assert "One decision" not in result.output
+
+
+def test_args_that_are_not_json_are_an_error_of_one_line() -> None:
+    problem = run("Roomy", "--args", "{most: 3").exception
+    assert isinstance(problem, CommandProblem)
+    assert str(problem) == "--args:1:9: not valid YAML: expected ',' or '}', but got '<stream end>'"
+
+
 def test_error_of_an_unknown_plugin_names_the_command_that_lists_plugins() -> None:
     problem = run("Nothing").exception
     assert isinstance(problem, CommandProblem)

@@ -69,6 +69,28 @@ def test_plugins_of_a_configuration_are_listed_with_its_profiles(tmp_path: Path)
     assert shown["ImageLocality"]["disabled"] == "disabled"
 
 
+def test_weights_are_those_of_the_profiles(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        HEAD
+        + """profiles:
+- {schedulerName: one, plugins: {multiPoint: {enabled: [{name: BinPack, weight: 5}, {name: ImageLocality, weight: 7}]}}}
+- {schedulerName: two, plugins: {multiPoint: {enabled: [{name: BinPack}]}}}
+"""
+    )
+    shown = rows("--config", str(file))
+    assert {name: shown[name]["weights"] for name in ("BinPack", "ImageLocality", "NodeAffinity", "NodeName")} == {
+        "BinPack": [5, 1],
+        "ImageLocality": [7, 1],
+        "NodeAffinity": [2, 2],
+        "NodeName": [0, 0],
+    }
+    lines = {line.split()[0]: line for line in listed("--config", str(file)).stdout.splitlines()}
+    assert " one, two " in lines["BinPack"]
+    assert " 5, 1 " in lines["BinPack"]
+    assert lines["NodeAffinity"].split()[3] == "2"
+
+
 def test_no_name_is_cut_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     text = listed().stdout
