@@ -34,20 +34,20 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @each_api
 async def test_group_without_room_holds_no_place_while_an_interleaved_one_runs(cluster: Scenario, api: str) -> None:
-    await cluster.submit(*slots(15))
-    first, second = gang("a", 10, api=api), gang("b", 10, api=api)
+    await cluster.submit(*slots(150))
+    first, second = gang("a", 100, api=api), gang("b", 100, api=api)
     await cluster.submit(*first.objects)
     await asyncio.sleep(1.1)  # creation times have whole seconds
     await cluster.submit(*second.objects)
     await cluster.submit(*itertools.chain(*zip(first.pods, second.pods, strict=True)))
-    await cluster.until_members(first, 10)
+    await cluster.until_members(first, 100)
     await cluster.until_reported(second)
-    singles = [pod(f"single{i}") for i in range(5)]
+    singles = [pod(f"single{i}") for i in range(50)]
     await cluster.submit(*singles)
-    await cluster.until_members("single", 5)
+    await cluster.until_members("single", 50)
     assert await cluster.members(second) == 0
     await cluster.delete(first, Gang("single", 1, singles, []))
-    await cluster.until_members(second, 10)
+    await cluster.until_members(second, 100)
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,11 @@ async def test_priority_of_a_group_is_the_least_of_its_pods(cluster: Scenario, a
     await cluster.stays(lambda: cluster.evicted == [])
 
 
-async def test_priority_class_of_a_group_replaces_the_priorities_of_its_pods(cluster: Scenario) -> None:
+@pytest.mark.parametrize("api", [NATIVE, VOLCANO], ids=["native", "volcano"])
+async def test_priority_class_of_a_group_replaces_the_priorities_of_its_pods(cluster: Scenario, api: str) -> None:
     await full(cluster, 3, priority=50)
     pods = [pod("launcher", priority=100), pod("worker0"), pod("worker1")]
-    group = gang("a", 3, pods, api=VOLCANO, priority=100)
+    group = gang("a", 3, pods, api=api, priority=100)
     await cluster.submit(group)
     await cluster.until_members(group, 3)
     await cluster.stays(lambda: sorted(cluster.evicted) == ["low0", "low1", "low2"])
@@ -376,7 +377,7 @@ def _phase(items: list[Json], name: str) -> str:
     return next((str(each["status"]["phase"]) for each in items if each["metadata"]["name"] == name), "")
 
 
-@pytest.mark.parametrize("api", [VOLCANO, COSCHEDULING])
+@pytest.mark.parametrize("api", [NATIVE, VOLCANO, COSCHEDULING], ids=["native", "volcano", "scheduler-plugins"])
 async def test_group_starts_when_its_minimum_is_lowered(cluster: Scenario, api: str) -> None:
     await cluster.submit(*slots(2))
     group = gang("a", 3, api=api)

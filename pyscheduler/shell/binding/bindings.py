@@ -88,7 +88,9 @@ class Bindings:
         self._limit = limit
         self._nodes = 0
         """Number of nodes of the cluster when the scheduling loop last called `is_full`."""
-        self._workers = WorkerPool(api, self._bind, limit.most, lambda waiting: limit.limit(waiting, self._nodes))
+        self._waiting = 0
+        """Number of pods that were ready for an attempt then."""
+        self._workers = WorkerPool(api, self._bind, limit.most, self._limit_with)
         self._preparing: dict[str, BindingClient] = {}
         """Clients of the pods in PreBind, by pod UID."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,8 +101,12 @@ class Bindings:
         An event is emitted when it no longer is. Pods in PreBind and pods that a slow plugin blocks do not count: they
         occupy no worker.
         """
-        self._nodes = nodes
-        return self._workers.pod_count >= self._limit.limit(waiting, nodes)
+        self._waiting, self._nodes = waiting, nodes
+        return self._workers.pod_count >= self._limit_with(self._workers.queued)
+
+    def _limit_with(self, queued: int) -> float:
+        """Return the concurrency limit while that many pods are queued for binding."""
+        return self._limit.limit(self._waiting + queued, self._nodes)
 
     def detached_by_plugin(self) -> dict[tuple[str, ...], float]:
         """Return the number of pods that each plugin blocks for long, by plugin name and extension point."""
@@ -305,6 +311,11 @@ class WorkerPool:
         self._woken = 0
         """Number of idle workers that will take a pod, or become idle again, once the event loop runs them."""
         self._crashed: asyncio.Future[None] | None = None
+
+    @property
+    def queued(self) -> int:
+        """Number of pods in the queue."""
+        return len(self._queue)
 
     @property
     def pod_count(self) -> int:

@@ -13,7 +13,7 @@ take more, up to twice as many (TCP's slow start). The queue is short, because w
 - 8 in a cluster of more than 1,000 nodes, where the server sometimes stalls: bindings in flight are late then, and ten
   attempts in a thousand are the p99.
 - 32 in a smaller cluster, which binds up to a fifth faster with it.
-- 96 from the time 3,000 pods wait until none does: 0.1 s more is negligible compared with their wait.
+- 96 from the time 3,000 pods wait until 32 do: 0.1 s more is negligible compared with their wait.
 
 Calls that wait for a second or more (an overloaded server, 429 with Retry-After) shorten the queue to 4.
 
@@ -101,8 +101,8 @@ class ConcurrencyLimit:
             self._needed = self._throughput * latency
 
     def limit(self, waiting: int, nodes: int) -> float:
-        """Return the limit while `waiting` pods wait for their attempt in a cluster of `nodes` nodes."""
-        self._is_long = waiting >= MANY or (self._is_long and waiting > 0)
+        """Return the limit while `waiting` pods wait, for attempts or bindings, in a cluster of `nodes` nodes."""
+        self._is_long = waiting >= MANY or (self._is_long and waiting > SMALL_QUEUE)
         if self._load > RENEW_AFTER:
             return min(self.most, FEWEST)
         queue = LONG_QUEUE if self._is_long else SMALL_QUEUE if nodes <= SMALL else LARGE_QUEUE

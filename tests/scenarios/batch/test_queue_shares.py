@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from pyscheduler.cli.queue_rows import queue_rows
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, in_queue, node, pod, queue
 from tests.scenarios.devices import claim, device_class, resource_slice
@@ -17,15 +18,23 @@ def elastic(queue_name: str, count: int, cpu: str | int = 1, memory: str = "0") 
     return gang(queue_name, 1, pods, api=VOLCANO, queue=queue_name)
 
 
+def shares(cluster: Cluster) -> dict[str, float]:
+    """Return the cpus that each queue may claim, as `pyscheduler queues` shows them."""
+    rows = queue_rows(cluster.machine.context, ())
+    return {row.name: row.resources["cpu"].share if "cpu" in row.resources else 0 for row in rows if row.depth}
+
+
 def test_group_reclaims_its_deserved_share_from_the_queue_over_its_own() -> None:
     cluster = Cluster(node("n1", 11), queue("t", weight=5), queue("u", weight=5), queue("default", weight=1))
     running, group = elastic("t", 11), gang("g", 2, api=VOLCANO, queue="u")
     cluster.submit(running)
     assert cluster.members(running) == 11
     cluster.submit(group)
+    assert shares(cluster) == {"t": 9, "u": 2, "default": 0}
     cluster.advance_to(3600)
     assert len(cluster.evictions) == 2
     assert (cluster.members(running), cluster.members(group)) == (9, 2)
+    assert shares(cluster) == {"t": 9, "u": 2, "default": 0}
 
 
 def test_guarantee_beyond_the_fair_level_lowers_the_shares_of_the_others() -> None:

@@ -18,7 +18,7 @@ from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.shell.binding import bindings as bindings_module
 from pyscheduler.shell.binding import cancellation
 from pyscheduler.shell.binding.bindings import LONG, BindingPorts, Bindings
-from pyscheduler.shell.binding.concurrency import MOST, SMALL, SMALL_QUEUE, ConcurrencyLimit, InFlightCounter
+from pyscheduler.shell.binding.concurrency import MANY, MOST, SMALL, SMALL_QUEUE, ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.testing import pod
@@ -298,6 +298,37 @@ async def test_binding_cycle_of_a_deleted_pod_is_cancelled_without_an_event(at: 
         await settle()
         assert (fixture.emitted, fixture.bindings.detached_by_plugin(), fixture.in_flight.bindings) == ([], {}, 0)
         assert not fixture.is_full
+
+
+@pytest.mark.parametrize(("begun", "is_full"), [(60, True), (20, False)])
+async def test_small_burst_after_a_long_one_has_the_short_queue(begun: int, is_full: bool) -> None:
+    """The scheduling loop reads the limit before each attempt, so never while no pod waits."""
+    async with running_bindings(MOST) as fixture:
+        for i in range(100):
+            fixture.begin(f"p{i}")
+            await settle()
+        for waiting in (MANY, 1):
+            fixture.bindings.is_full(waiting, nodes=SMALL)
+        fixture.server.answers.clear()
+        for i in range(begun):
+            fixture.begin(f"later{i}")
+        await settle()
+        assert fixture.bindings.is_full(waiting=60, nodes=SMALL) is is_full
+        fixture.server.answers.set()
+
+
+async def test_long_burst_keeps_its_queue_while_few_bindings_wait_for_workers() -> None:
+    async with running_bindings(MOST) as fixture:
+        for i in range(100):
+            fixture.begin(f"p{i}")
+            await settle()
+        fixture.bindings.is_full(MANY, nodes=SMALL)
+        fixture.server.answers.clear()
+        for i in range(60):
+            fixture.begin(f"later{i}")
+        await settle()
+        assert not fixture.bindings.is_full(waiting=500, nodes=SMALL)
+        fixture.server.answers.set()
 
 
 async def test_deleted_pod_leaves_the_queue() -> None:

@@ -163,10 +163,10 @@ def test_an_overloaded_server_gets_few_bindings_and_more_when_it_recovers() -> N
     assert limit.limit(MANY, SMALL) >= LONG_QUEUE
 
 
-def test_a_long_burst_has_a_longer_queue_until_no_pod_waits() -> None:
-    limit = observed(0.05, 2, 100)
+def test_a_long_burst_has_a_longer_queue_until_few_pods_wait() -> None:
+    limit, few = observed(0.05, 2, 100), int(SMALL_QUEUE)
     needed = limit.limit(1, LARGE) - LARGE_QUEUE
-    queues = [limit.limit(waiting, LARGE) - needed for waiting in (MANY - 1, MANY, 1, 0, MANY - 1)]
+    queues = [limit.limit(waiting, LARGE) - needed for waiting in (MANY - 1, MANY, few + 1, few, MANY - 1)]
     assert queues == pytest.approx([LARGE_QUEUE, LONG_QUEUE, LONG_QUEUE, LARGE_QUEUE, LARGE_QUEUE])
 
 
