@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from pyscheduler import kernels, logs
+from pyscheduler import __version__, kernels, logs
 from pyscheduler.cli import compat, endpoints, options
 from pyscheduler.cli.compat import Legacy
 from pyscheduler.cli.endpoints import EndpointOptions
@@ -150,7 +150,8 @@ async def _run(
         if source is not None:
             await stack.enter_async_context(Reloader(source, scheduler, clock))
         profiles = ", ".join(scheduler.names)
-        log.info("Scheduling", profiles=profiles, server=connection.server, kernels=kernels.FORM, batch=batch)
+        server, form = connection.server, kernels.FORM
+        log.info("Scheduling", version=__version__, profiles=profiles, server=server, kernels=form, batch=batch)
         try:
             await until_signalled(scheduler.run)
         except LeaseLost as lost:

@@ -10,11 +10,12 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from pyscheduler.api import ApiError
-from pyscheduler.backend.client import KubernetesClient
 from pyscheduler.backend.logs import FileLogs, LogStore, LogsUnavailable, PodLogDeleted, PodLogs, S3Logs, StreamLogs
 from pyscheduler.backend.template import pod_name
 from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.task_client import connected
 from pyscheduler.cli.task_view import TaskRow
+from pyscheduler.kube.errors import UNREACHABLE
 
 
 class LogOptions(NamedTuple):
@@ -73,7 +74,7 @@ async def print_log(row: TaskRow, source: str, flags: LogOptions) -> int:
         raise CommandProblem("no `pyscheduler tasks run` has used this state file: there are no pods")
     pods = msgspec.json.decode(source, type=PodSource)
     pod = pod_name(pods.name, row.id, flags.attempt or row.record.attempt)
-    async with KubernetesClient(pods.namespace, kubeconfig=pods.kubeconfig, context=pods.context) as client:
+    async with connected(pods.namespace, pods.kubeconfig, pods.context) as client:
         logs = PodLogs(client.lister_watcher, client.namespace)
         reading = logs.read(pod, flags.container, tail=flags.tail, follow=flags.follow)
         try:
@@ -85,5 +86,7 @@ async def print_log(row: TaskRow, source: str, flags: LogOptions) -> int:
             hint = "`tasks run` keeps failed pods with --keep-failed-seconds, and all logs with --logs"
             raise CommandProblem(f"task {row.id!r}: {problem}; {hint}") from None
         except (ApiError, LogsUnavailable) as problem:
+            if isinstance(problem, ApiError) and problem.reason == UNREACHABLE:
+                raise  # no fault of this task
             raise CommandProblem(f"task {row.id!r}: {problem}") from None
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from pyscheduler.backend.template import selector
 from pyscheduler.cli import options
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.sections import FullHelpGroup
+from pyscheduler.cli.task_client import connected
 from pyscheduler.kube.paths import LEASES
 
 _GONE: Final = (404, 409)
@@ -59,8 +61,8 @@ class _Backend:
         if different:
             raise CommandProblem(f"{state} is the state of another backend: the flags have {different}")
 
-    def client(self) -> KubernetesClient:
-        return KubernetesClient(self.namespace, kubeconfig=self._kubeconfig, context=self._context)
+    def client(self) -> AbstractAsyncContextManager[KubernetesClient]:
+        return connected(self.namespace, self._kubeconfig, self._context)
 
     async def orphans(self, client: KubernetesClient) -> dict[str, PodState]:
         """Return the orphans by name. CommandProblem in another cluster, or if a backend with another state runs."""

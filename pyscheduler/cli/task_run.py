@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from prometheus_client import start_http_server
 from rich.console import Console
@@ -93,13 +93,39 @@ async def work(flags: RunOptions) -> int:
         )
         if flags.logs:
             backend.add_log_store(log_store(flags.logs))
-        await stack.enter_async_context(backend)
+        await _start(backend, stack, reporter)
         if flags.metrics_port is not None:
             stack.enter_context(_metrics_server(flags.metrics_port, backend))
         queue = stack.enter_context(RequestQueue(flags.state))
         queue.set_meta("source", source_of(flags))
         worker = RequestWorker(queue, backend, reporter)
         return await _until_signalled(worker.run(flags.once))
+
+
+class _Starting(Protocol):
+    """Backend that is being started; its start waits while the API server is away."""
+
+    @property
+    def problem(self) -> str: ...
+    async def __aenter__(self) -> object: ...
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+async def _start(backend: _Starting, stack: AsyncExitStack, reporter: UpdateReporter) -> None:
+    """Start the backend, and show meanwhile what it waits for."""
+
+    async def show_problem() -> None:
+        while True:
+            await asyncio.sleep(_REPORT_SECONDS)
+            if backend.problem:
+                reporter.show_progress(f"Waiting for the start: {backend.problem}")
+
+    showing = asyncio.ensure_future(show_problem())
+    try:
+        await stack.enter_async_context(backend)
+    finally:
+        showing.cancel()
+        await asyncio.gather(showing, return_exceptions=True)
 
 
 @contextmanager

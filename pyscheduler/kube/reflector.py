@@ -215,8 +215,9 @@ class Reflector(Generic[T]):
 
     @property
     def name(self) -> str:
-        """Resource name, as in URLs and logs."""
-        return self._watched.kind.plural
+        """Resource name, qualified as by kubectl: several groups have podgroups, some in several versions."""
+        kind = self._watched.kind
+        return f"{kind.plural}.{kind.version}.{kind.group}" if kind.group else kind.plural
 
     def seconds_since_watch(self, now: float) -> float:
         """Return the seconds since the watch last proved to work."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -265,7 +266,10 @@ class Scheduler:
         await self._connection.warm(int(self._limit.limit(waiting=0, nodes=0)))
 
     def _sizes(self) -> dict[str, int]:
-        return {r.name: len(r) for r in self.reflectors}
+        sizes: Counter[str] = Counter()
+        for reflector in self.reflectors:
+            sizes[reflector.kind.plural] += len(reflector)
+        return sizes
 
     def _reflectors(self) -> list[Reflector[Any]]:
         pods = _Source(Watched(PODS, LIVE_PODS), PodObject, self._handlers.pod)

@@ -92,5 +92,5 @@ class HarnessResults:
     def _require(self, name: str, is_found: bool) -> None:
         """Raise ValueError if there are no results of an object because none with the name was ever added."""
         if not is_found and name not in self._objects.names:
-            close = get_close_matches(name, self._objects.names, n=1)
-            raise ValueError(f"no object named {name!r} was added" + f"; did you mean {close[0]!r}?" * bool(close))
+            close = "".join(f"; did you mean {near!r}?" for near in get_close_matches(name, self._objects.names, n=1))
+            raise ValueError(f"no object named {name!r} was added{close}")

@@ -78,6 +78,11 @@ def test_result_of_a_pod_that_was_never_added_is_an_error(read: Callable[[Harnes
         read(harness)
 
 
+def test_pod_unlike_all_others_is_an_error_without_a_guess() -> None:
+    with pytest.raises(ValueError, match=r"^no object named 'train' was added$"):
+        Harness().pending_message("train")
+
+
 def test_deleted_pod_has_its_last_results() -> None:
     harness = Harness()
     harness.add(pod("train"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from pyscheduler.backend import (
     TaskUnsettled,
 )
 from pyscheduler.backend.state.request_queue import Adopt, Forget, Request, RequestQueue, Submit
+from pyscheduler.cli import task_run
 from pyscheduler.cli.task_run import RequestWorker, UpdateReporter
 from tests.tasks.records import record
 
@@ -118,3 +120,34 @@ def test_ended_task_is_forgotten_once_its_pods_are_deleted(tmp_path: Path) -> No
     assert run_once(tmp_path, record("a", phase=TaskPhase.SUCCEEDED), Forget("a")) == 0
     with RequestQueue(tmp_path / "tasks.db") as queue:
         assert (queue.pending(), queue.rejected()) == ([], [])
+
+
+class BackendThatWaits:
+    """Backend whose start waits until its problem has been read."""
+
+    def __init__(self) -> None:
+        self._shown = asyncio.Event()
+
+    @property
+    def problem(self) -> str:
+        self._shown.set()
+        return "the cluster cannot be identified: connection refused"
+
+    async def __aenter__(self) -> None:
+        await self._shown.wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+def test_start_shows_that_the_api_server_is_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(task_run, "_REPORT_SECONDS", 0.0)
+
+    async def start() -> None:
+        async with AsyncExitStack() as stack:
+            await task_run._start(BackendThatWaits(), stack, UpdateReporter("text"))
+
+    asyncio.run(start())
+    assert capsys.readouterr().err == ("Waiting for the start: the cluster cannot be identified: connection refused\n")

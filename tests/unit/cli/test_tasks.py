@@ -345,7 +345,7 @@ def test_orphans_of_another_cluster_are_left_alone(
             return f"other-{name}"
 
     save_identity(Path("tasks.db"), StateIdentity(namespace="default", backend="tasks", cluster_uid="ours"))
-    monkeypatch.setattr("pyscheduler.cli.task_orphans.KubernetesClient", OtherCluster)
+    monkeypatch.setattr("pyscheduler.cli.task_client.KubernetesClient", OtherCluster)
     code, out, err = tasks("orphans", *command, "--context", "other")
     assert (code, out) == (1, "")
     assert "this is another cluster, where namespace kube-system has the uid other-kube-system, not ours" in err
@@ -384,7 +384,7 @@ class ClusterWithOrphan(KubernetesClient):
 def test_finalizers_are_removed_once_the_backend_is_unused_for_a_time(
     tasks: Cli, renewed_ago: float | None, out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyscheduler.cli.task_orphans.KubernetesClient", ClusterWithOrphan)
+    monkeypatch.setattr("pyscheduler.cli.task_client.KubernetesClient", ClusterWithOrphan)
     monkeypatch.setattr(ClusterWithOrphan, "renewed_ago", renewed_ago)
     monkeypatch.setattr(ClusterWithOrphan, "released", [])
     assert tasks("orphans", "release", "--all", "--state", "nowhere.db", "--unused-for", "3600") == (0, out, "")
@@ -399,14 +399,14 @@ def test_orphans_of_the_state_file_that_the_environment_names(
     state = tmp_path / "of-environment.db"
     monkeypatch.setenv("PYSCHEDULER_TASKS_STATE", str(state))
     save_identity(state, StateIdentity(namespace="jobs", backend="tasks"))
-    monkeypatch.setattr("pyscheduler.cli.task_orphans.KubernetesClient", ClusterWithOrphan)
+    monkeypatch.setattr("pyscheduler.cli.task_client.KubernetesClient", ClusterWithOrphan)
     monkeypatch.setattr(ClusterWithOrphan, "released", [])
     message = "of-environment.db is the state of another backend: the flags have namespace 'default', not 'jobs'\n"
     assert tasks("orphans", *command, "--namespace", "default")[::2] == (1, f"pyscheduler: {tmp_path}/{message}")
 
 
 def test_orphans_list_has_the_reason_why_a_pod_was_not_adopted(tasks: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyscheduler.cli.task_orphans.KubernetesClient", ClusterWithOrphan)
+    monkeypatch.setattr("pyscheduler.cli.task_client.KubernetesClient", ClusterWithOrphan)
     with RequestQueue(Path("tasks.db"), create=True) as queue:
         queue.put([Adopt("a", "p")])
         queue.reject([queue.pending()[0].number], "task 'a' exists")

@@ -84,7 +84,9 @@ async def test_outage_of_all_watches_is_logged_when_it_begins_and_ends(
         "Watches are interrupted, retrying",
         "Watches have resumed",
     ]
-    assert fields(caplog, "Watches are interrupted, retrying")["err"]
+    began = fields(caplog, "Watches are interrupted, retrying")
+    assert began["err"]
+    assert str(began["resource"]).endswith("s.v1.example.com")
     assert fields(caplog, "Watches have resumed")["affected"] == 5
 
 

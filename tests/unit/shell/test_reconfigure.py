@@ -118,7 +118,7 @@ async def test_resources_of_a_new_plugin_are_listed_before_it_is_used(api: FakeA
     assert permits(scheduler) == ["Gang"]
     assert list(scheduler.machine.context.handle.objects[POD_GROUP]) == [("default", "group")]
     assert POD_GROUP in scheduler.kinds
-    assert "podgroups" in {reflector.name for reflector in scheduler.reflectors}
+    assert "podgroups" in {reflector.kind.plural for reflector in scheduler.reflectors}
 
 
 async def test_succeeded_pods_are_listed_before_a_plugin_that_counts_them_is_used(
@@ -140,7 +140,7 @@ async def test_reconfigure_fails_when_a_resource_cannot_be_listed(
 ) -> None:
     await succeeded_pods(api)
     monkeypatch.setattr(module, "LISTING", 3.0)
-    with pytest.raises(ConfigError, match=r"plugins watch what cannot be listed: podgroups \(/apis/.*\)"):
+    with pytest.raises(ConfigError, match=r"plugins watch what cannot be listed: podgroups\.v1alpha1\.scheduling\.x-k8s\.io \(/apis/.*\)"):
         await scheduler.reconfigure(loads(GANG))
     assert permits(scheduler) == []
     assert POD_GROUP not in scheduler.kinds

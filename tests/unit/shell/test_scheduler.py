@@ -64,16 +64,23 @@ async def scheduling(
     delay: bool = False,
     clock: SteppedClock | None = None,
     profile: dict[str, Any] | None = None,
+    groups: int = 0,
 ) -> AsyncIterator[Scheduler]:
-    """Run a scheduler in a cluster with one node and, unless it has a `profile`, one pod that fits."""
+    """Run a scheduler in a cluster with one node and, unless it has a `profile`, one pod that fits.
+
+    `groups` is the number of PodGroups of each API.
+    """
     config = from_value(HEAD | {"delayCacheUntilActive": delay} | ({"profiles": [profile]} if profile else {}))
     connections = Connections.to_server_of(connection, leadership)
     scheduler = Scheduler(config, connections, clock or SteppedClock(), Metrics(), leadership)
     for kind in scheduler.kinds:
-        api.script(collection(kind), listed())
+        names = [f"g{number}" for number in range(groups if kind.plural == "podgroups" else 0)]
+        api.script(collection(kind), listed(*({"metadata": {"namespace": "default", "name": name}} for name in names)))
     api.script(collection(NODES), listed(node("n1", cpu="1").manifest))
     if profile is None:
         api.script(collection(PODS), listed(pod("a").requests(cpu="1").manifest))
+    elif groups:
+        api.script(collection(PODS), *[listed()] * 2)
     api.script(BINDING, ok({}))
     running = asyncio.create_task(scheduler.run())
     yield scheduler
@@ -181,3 +188,16 @@ async def test_gated_pods_are_reported_by_the_leader_only(
         await until(lambda: api.of("PATCH"))
         await a_while()
     assert [call.path for call in api.of("PATCH")] == ["/api/v1/namespaces/default/pods/b/status"]
+
+
+async def test_resources_of_several_groups_and_versions_have_different_names_and_are_counted_together(
+    api: FakeApi, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="pyscheduler.scheduler")
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": "PodGroups"}]}}}
+    async with scheduling(api, connection, FakeLeadership(), profile=profile, groups=1) as scheduler:
+        names = [each.name for each in scheduler.reflectors if each.kind.plural == "podgroups"]
+        await until(lambda: any(line.message == "Caches synced" for line in caplog.records))
+    assert len({*names}) == len(names) > 1
+    (line,) = (line for line in caplog.records if line.message == "Caches synced")
+    assert line.__dict__["fields"]["podgroups"] == len(names)
