@@ -1,18 +1,22 @@
 """Pod groups of which the API server refuses a binding again and again, for example by an admission policy.
 
-The members that are bound are of no use without the others. So after some refusals they are evicted, and from then on
-the refused member is bound first: the others keep their room by nominations, but no group is partly bound again.
+The refused member keeps its room by a nomination. The members that are bound are of no use without it. So after some
+refusals they are evicted, and from then on the refused member is bound first: the others keep their room by
+nominations, but no group is partly bound again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.commands import Command, EventType, Evict, Record
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.preemption.executor import clear_nominations
+from pyscheduler.core.scheduling.failure import Failure
 
 MOST_REFUSALS = 5
 """Number of consecutive failed bindings of a member after which the group gives its room back: after half a minute."""
@@ -21,6 +25,20 @@ MOST_REFUSALS = 5
 def refused_before(placed: Sequence[AssumedPod]) -> AssumedPod | None:
     """Return the member with too many failed bindings, or None."""
     return next((assumed for assumed in placed if assumed.queued.error_count >= MOST_REFUSALS), None)
+
+
+def hold_room(context: Context, assumed: AssumedPod, failure: Failure) -> Failure:
+    """Return the failure of a binding, with a nomination to the node if members are bound that need the pod.
+
+    Other pods would take the room before the next attempt otherwise, and the rest of the group would stay bound.
+    """
+    key = context.groups.key_of(assumed.pod)
+    group = None if key is None else context.groups.requirements(key)
+    if not isinstance(group, PodGroup) or not context.groups.shortage(group, ()):
+        return failure
+    if not context.groups[group.key].started_count:
+        return failure
+    return msgspec.structs.replace(failure, nominate=assumed.node_name, in_memory=True)
 
 
 def give_back_room(context: Context, pod: Pod, refusals: int, message: str, now: float) -> list[Command]:

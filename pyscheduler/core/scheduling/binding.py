@@ -13,7 +13,7 @@ from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.framework.plugin_calls import call_plugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import SUCCESS
-from pyscheduler.core.pod_groups.refused_binding import give_back_room
+from pyscheduler.core.pod_groups.refused_binding import give_back_room, hold_room
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
 from pyscheduler.core.scheduling.pod_stages import Stage
@@ -102,13 +102,18 @@ def handle_bind_failed(context: Context, event: BindFailed) -> list[Command]:
     # No plugin is recorded as rejector: events were not recorded for the pod during binding, so none may be waited for,
     # and a pod that fails repeatedly in binding must wait for its whole backoff.
     failure = Failure.rejected("", event.message) if event.rejected else Failure.error(event.message)
-    commands = forget_and_requeue(context, assumed, failure, event.at)
+    forget_pod(context, assumed)
+    commands = _requeue(context, assumed, hold_room(context, assumed, failure), event.at)
     return commands + give_back_room(context, assumed.pod, assumed.queued.error_count, event.message, event.at)
 
 
 def forget_and_requeue(context: Context, assumed: AssumedPod, failure: Failure, now: float) -> list[Command]:
     """Forget the assumed pod, requeue it, and wake the other pods that its freed resources may help."""
     forget_pod(context, assumed)
+    return _requeue(context, assumed, failure, now)
+
+
+def _requeue(context: Context, assumed: AssumedPod, failure: Failure, now: float) -> list[Command]:
     commands = handle_scheduling_failure(context, assumed.queued, failure, now)
     uid = assumed.pod.uid
     context.place_freed(assumed.pod.on(assumed.node_name), now, only=lambda queued: queued.pod.uid != uid)

@@ -149,6 +149,25 @@ def test_group_with_a_binding_that_is_always_refused_gives_its_room_back(api: st
 
 
 @pytest.mark.parametrize("api", [NATIVE, COSCHEDULING])
+@pytest.mark.parametrize(
+    ("accepted_from", "of_group", "singles"),
+    [pytest.param(10, 3, 0, id="accepted in time"), pytest.param(HOUR, 0, 3, id="refused for ever")],
+)
+def test_no_group_stays_half_bound_because_others_take_the_room_of_a_refused_pod(
+    accepted_from: float, of_group: int, singles: int, api: str
+) -> None:
+    """The room is held while the binding is repeated, and given back as a whole after some refusals."""
+    cluster = Cluster(*slots(3))
+    group = gang("a", 3, api=api)
+    cluster.exempt(group)
+    cluster.binding_error = lambda each, _: "denied by policy" * (each.name == "a1" and cluster.time < accepted_from)
+    cluster.submit(group)
+    cluster.submit(*(pod(f"single{i}") for i in range(3)))
+    cluster.advance_to(600)
+    assert (cluster.members(group), cluster.members("single")) == (of_group, singles)
+
+
+@pytest.mark.parametrize("api", [NATIVE, COSCHEDULING])
 def test_half_bound_group_is_completed_after_a_restart(api: str) -> None:
     cluster = Cluster(*slots(3))
     group = gang("a", 3, api=api)
