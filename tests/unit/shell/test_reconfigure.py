@@ -140,7 +140,10 @@ async def test_reconfigure_fails_when_a_resource_cannot_be_listed(
 ) -> None:
     await succeeded_pods(api)
     monkeypatch.setattr(module, "LISTING", 3.0)
-    with pytest.raises(ConfigError, match=r"plugins watch what cannot be listed: podgroups\.v1alpha1\.scheduling\.x-k8s\.io \(/apis/.*\)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"plugins watch what cannot be listed: podgroups\.v1alpha1\.scheduling\.x-k8s\.io \(/apis/.*\)",
+    ):
         await scheduler.reconfigure(loads(GANG))
     assert permits(scheduler) == []
     assert POD_GROUP not in scheduler.kinds
