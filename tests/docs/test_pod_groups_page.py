@@ -219,3 +219,12 @@ def test_event_of_a_victim_names_the_group() -> None:
     cluster.run()
     [note] = {note for name in ("low0", "low1") for reason, note in cluster.events(name) if reason == "Preempted"}
     assert f"`{note}`" in text_of(PAGE)
+
+
+def test_reported_problems_name_tests_that_exist() -> None:
+    folders = ("tests/e2e", "tests/scenarios/batch")
+    code = "".join(path.read_text(encoding="utf-8") for each in folders for path in (ROOT / each).glob("test_*.py"))
+    problems = list(rows(PAGE, "Problems that users of other schedulers report"))
+    named = {f"def test_{word}(" for row in problems for word in words_in_code(row[2])}
+    assert len(named) > len(problems) > 20
+    assert {each for each in named if each not in code} == set()
