@@ -245,7 +245,7 @@ class Machine:
             context.queue.update_groups(now)
         if context.reservations.current is not None:
             end_if_gone(context, now)
-        if self._is_reporting:
+        if self._is_reporting and (context.queue.gates.reports or context.ignored_groups.events):
             commands += self._reports()
         if context.queue.nominator.freed:
             context.wake_for_freed_nominations(now)
@@ -257,12 +257,7 @@ class Machine:
 
     def _reports(self) -> list[Command]:
         """Return what is to be reported of pods that are pending without an attempt."""
-        context, commands = self.context, list[Command]()
-        if context.queue.gates.reports:
-            commands += report_gated(context)
-        if context.ignored_groups.events:
-            commands += context.ignored_groups.take_events()
-        return commands
+        return [*report_gated(self.context), *self.context.ignored_groups.take_events()]
 
     def _apply_requests(self, now: float) -> list[Command]:
         """Apply the requests that plugins made during their calls."""
