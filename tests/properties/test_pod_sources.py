@@ -18,7 +18,9 @@ import pytest
 
 from pyscheduler.api import ApiError
 from pyscheduler.backend import PodSnapshotStore, PodsSnapshot, PodState, PodsWatchSnapshotSource
+from pyscheduler.clock import SystemClock
 from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.kube.outage import watch_outage_log
 from pyscheduler.kube.reflector import Change, Deleted, Progress
 from tests.properties.pod_stream import bookmark, chunks, gone, pod_event, pod_list
 from tests.properties.virtual_loop import run
@@ -44,6 +46,7 @@ class ChangingPods:
         self._events: list[tuple[str, PodState]] = []
         self._floor = 0
         self._rng, self._trouble = rng, trouble
+        self.watch_outages = watch_outage_log(SystemClock())
 
     @property
     def lister_watcher(self) -> Self:

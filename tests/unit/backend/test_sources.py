@@ -18,7 +18,9 @@ from pyscheduler.backend import (
     PodsWatchSnapshotSource,
 )
 from pyscheduler.backend.problems import Problems
+from pyscheduler.clock import SystemClock
 from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.kube.outage import watch_outage_log
 from tests.properties.pod_stream import bookmark, gone, pod_event, pod_list
 from tests.properties.virtual_loop import run
 
@@ -36,6 +38,7 @@ class ScriptedClient:
     def __init__(self, lists: Sequence[Script] = (), watches: Sequence[Script] = ()) -> None:
         self.lists, self.watches = list(lists), list(watches)
         self.calls: list[str] = []
+        self.watch_outages = watch_outage_log(SystemClock())
 
     @property
     def lister_watcher(self) -> Self:
