@@ -32,7 +32,7 @@ class OutageLog:
         self._log = log
         self._clock = clock
         self._messages = messages
-        self._failing: dict[Hashable, None] = {}
+        self._failing: set[Hashable] = set()
         """Keys of what fails now."""
         self._affected: set[Hashable] = set()
         """Keys of what has failed since the outage began."""
@@ -41,7 +41,7 @@ class OutageLog:
     def fail(self, key: Hashable, error: Exception, **fields: object) -> None:
         """Record a failure of `key`; `fields` name it in the log."""
         now, is_new = self._clock.now(), not self._failing
-        self._failing[key] = None
+        self._failing.add(key)
         if is_new:
             self._affected, self._began, self._logged = set(), now, now
             self._log.warning(self._messages.begin, error, **fields)
@@ -59,10 +59,14 @@ class OutageLog:
         """Record a success of `key`, which ends the outage if nothing else fails."""
         if key not in self._failing:
             return
-        del self._failing[key]
+        self._failing.remove(key)
         if not self._failing:
             seconds = round(self._clock.now() - self._began, 1)
             self._log.info(self._messages.end, seconds=seconds, affected=len(self._affected))
+
+    def forget(self, key: Hashable) -> None:
+        """Remove a key that is no longer called, so that the outage does not last for ever because of it."""
+        self._failing.discard(key)
 
 
 def watch_outage_log(clock: Clock) -> OutageLog:

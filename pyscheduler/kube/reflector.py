@@ -229,13 +229,16 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """List and watch the resource until cancelled."""
-        while True:
-            self._scope = asyncio.timeout(None)
-            try:
-                async with self._scope:
-                    await self._follow()
-            except TimeoutError:
-                self._version = None
+        try:
+            while True:
+                self._scope = asyncio.timeout(None)
+                try:
+                    async with self._scope:
+                        await self._follow()
+                except TimeoutError:
+                    self._version = None
+        finally:
+            self._connection.watch_outages.forget(self)
 
     async def list_again(self) -> None:
         """Interrupt the watch and list everything again; returns when that is done. Call it only during `run`.

@@ -123,3 +123,15 @@ async def test_expired_version_after_an_outage_is_relisted_at_once(watches: Watc
     watches.answer(LIST, *[AWAY] * 3, expired(), LIST, kinds=kinds)
     await watches.run(calls=7)
     assert clock.slept[3:] == [0.0], "only the failures of the outage are backed off"
+
+
+async def test_resource_that_is_no_longer_watched_does_not_prolong_the_outage(
+    connection: Connection, clock: VirtualClock
+) -> None:
+    stopped = Watches(FakeApi(), connection, clock).reflectors[0]
+    following = asyncio.create_task(stopped.run())
+    await asyncio.sleep(0)
+    connection.watch_outages.fail(stopped, ConnectionError("refused"))
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    assert not connection.watch_outages.has_failed(stopped)
