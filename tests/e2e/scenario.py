@@ -95,6 +95,15 @@ class Scenario:
             if error.reason != "NotFound":
                 raise
 
+    async def delete_node(self, name: str) -> None:
+        """Delete a node and, as the pod garbage collector does, its pods."""
+        node = self.named(name)
+        await self.namespace.api.delete(f"/api/v1/nodes/{node}")
+        self._node_names.remove(node)
+        for each in await self.pods():
+            if each["spec"].get("nodeName") == node:
+                await self.namespace.api.delete(f"{self.namespace.pods}/{_name(each)}", gracePeriodSeconds=0)
+
     def stop_kubelet(self, node: str) -> None:
         """Let pods of this node run on after their deletion."""
         self._nodes.kill(self.named(node))

@@ -198,6 +198,26 @@ async def test_group_with_a_binding_that_is_always_refused_gives_its_room_back(
         assert "denied by policy" in message
 
 
+# -- lost nodes --------------------------------------------------------------------------------------------------------
+
+
+@each_api
+async def test_broken_group_is_completed_before_pods_that_wait_longer(cluster: Scenario, api: str) -> None:
+    """Its backoff is no reason to give the new node to another pod."""
+    await cluster.submit(*slots(2))
+    group = gang("a", 2, api=api)
+    await cluster.submit(group)
+    await cluster.until_members(group, 2)
+    await cluster.submit(pod("filler"))
+    await cluster.until_reported(["filler"])
+    [lost] = [name for name, at in (await cluster.nodes_of(group)).items() if at == "slot1"]
+    await cluster.delete_node("slot1")
+    await cluster.until_reported([lost])  # its controller has created it anew
+    await cluster.submit(node("slot2"))
+    await cluster.until_members(group, 2)
+    assert await cluster.members("filler") == 0
+
+
 # -- deadlock, starvation ----------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,8 @@ EARLY_POP_PAUSE = 0.01
 If thousands of pods wait for the same node, each pod that ends there requeues all of them: one gets the freed
 resources, and the attempts of all others would fail and take CPU time from the API server.
 """
+RETRIED_PODS = 100.0
+"""Pods a second, and at once, that may be retried without their backoff: at most a tenth of a core."""
 _MOST_DOUBLINGS = 64
 """Limit of the exponent, which keeps the power within a float; any backoff reaches its maximum before."""
 
@@ -70,6 +72,23 @@ class Backoff:
         if self.maximum <= 0 or not (queued.error_count or queued.unschedulable_count):
             return False
         return queued.backoff_expiry >= math.floor(now)
+
+
+class RetryBudget:
+    """Token bucket of retries without backoff, one token for each pod of an attempt."""
+
+    def __init__(self) -> None:
+        self._tokens = RETRIED_PODS
+        self._at = 0.0
+
+    def take(self, pods: int, now: float) -> bool:
+        """Take tokens if any is left, maybe more than are left; returns False otherwise."""
+        self._tokens = min(RETRIED_PODS, self._tokens + (now - self._at) * RETRIED_PODS)
+        self._at = now
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= pods
+        return True
 
 
 @lru_cache(1024)

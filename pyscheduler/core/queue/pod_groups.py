@@ -15,8 +15,9 @@ from pyscheduler.api.pod_group import PodGroupKey
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.pod_groups import subgroups
 from pyscheduler.core.pod_groups.manager import PodGroupManager
+from pyscheduler.core.queue.backoff import RetryBudget
 from pyscheduler.core.queue.entry import PodTier, TierIndex
-from pyscheduler.core.queue.queued_pod_group import MemberPods, QueuedPodGroup
+from pyscheduler.core.queue.queued_pod_group import MemberPods, QueuedPodGroup, pods_of
 from pyscheduler.core.queue.unschedulable import HintGroup
 
 REPORT_DELAY = 2.0
@@ -36,6 +37,7 @@ class PodGroupMembers:
         """Groups with pending members."""
         self._report_at: dict[PodGroupKey, float] = {}
         """Times at which the reasons of held groups are due to be reported, ascending."""
+        self._retries = RetryBudget()
 
     def __len__(self) -> int:
         return len(self._entry_of)
@@ -112,6 +114,15 @@ class PodGroupMembers:
             entry.set_requirements(requirements)
             if self._manager.is_broken(requirements):
                 entry.timestamp = 0.0  # before all others: what has started is of no use without the rest
+
+    def skips_backoff(self, queued: QueuedPod, now: float) -> bool:
+        """Return True for a group with only a part of its minimum on nodes, if an event has made room.
+
+        Pods that are not backing off would take the room. A group with an error backs off, and so does any above the
+        budget: each of a thousand events a second might cost an attempt.
+        """
+        is_first = isinstance(queued, QueuedPodGroup) and queued.is_incomplete and not queued.error_count
+        return is_first and self._retries.take(len(pods_of(queued)), now)
 
     def hold(self, entry: QueuedPodGroup, now: float) -> None:
         """Report the reason of a group that cannot be scheduled yet, if it still holds after a while."""

@@ -181,10 +181,8 @@ class SchedulingQueue(QueueContents):
         """
         if self.backlog:
             return None
-        queued = self.active.pop()
-        if queued is None:
-            queued = self._backoff_queue.pop_early(now)
-            if queued is None:
+        if (queued := self.active.pop()) is None:
+            if (queued := self._backoff_queue.pop_early(now)) is None:
                 return None
             self._instrument.queue_incoming(_ACTIVE, labels.POP_FROM_BACKOFF)
         if queued.initial_attempt is None:
@@ -273,14 +271,14 @@ class SchedulingQueue(QueueContents):
             group = self._members.entries.get(key)
             if group is None or group.pod.uid in self._in_flight.pods:
                 continue
-            tier, reason = self.tier_of.get(group.pod.uid), self._members.reason_to_wait(group)
-            if reason:
+            tier, was_incomplete = self.tier_of.get(group.pod.uid), group.is_incomplete
+            if self._members.reason_to_wait(group):
                 self._members.hold(group, now)
                 if tier is not None:
                     tier.remove(group.pod.uid)
             elif tier is None:
                 self._requeue(group, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
-            elif isinstance(tier, HintGroup):
+            elif isinstance(tier, HintGroup) or group.is_incomplete > was_incomplete:
                 tier.remove(group.pod.uid)
                 self._requeue(group, _AFTER_BACKOFF, labels.POD_GROUP_CHANGED, now)
 
@@ -480,7 +478,8 @@ class SchedulingQueue(QueueContents):
                 self._join(self._members.add(queued, key, now), queued, how, label, now)
                 return True
         elif how is not _SKIP and (admitted or self.gates.admit(queued)):
-            if how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
+            backs_off = how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now)
+            if backs_off and not self._members.skips_backoff(queued, now):
                 self._backoff_queue.add(queued)
                 self._instrument.queue_incoming(_BACKOFF, label)
             else:

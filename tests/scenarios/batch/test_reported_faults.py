@@ -11,6 +11,7 @@ from tests.scenarios.batch.manifests import (
     NATIVE,
     VOLCANO,
     WITH_OBJECT,
+    Gang,
     annotated,
     gang,
     node,
@@ -185,20 +186,42 @@ def test_half_bound_group_is_completed_after_a_restart(api: str) -> None:
 # -- lost and replaced nodes -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("api", [NATIVE, COSCHEDULING])
-def test_broken_group_is_completed_before_pods_that_wait_longer(api: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("time", [6, 9, 20, 40])
+def test_broken_group_is_completed_before_pods_that_wait_longer(api: str, time: float) -> None:
+    """Its backoff is no reason to give the new node to another pod, however often it has failed by then."""
     cluster = Cluster(*slots(2))
     group = gang("a", 2, api=api)
     cluster.submit(group)
     cluster.submit(pod("filler"))
     cluster.advance_to(5)
-    [lost] = [key.partition("/")[2] for key, at in cluster.bindings.items() if at == "slot1"]
-    cluster.delete("Node", "slot1")
-    cluster.delete("Pod", lost)
-    cluster.advance_to(6)
-    cluster.submit(*(each for each in group.pods if each["metadata"]["name"] == lost))
+    lose(cluster, "slot1", group)
+    cluster.advance_to(time)
     cluster.submit(node("slot2"))
-    cluster.advance_to(30)
+    cluster.advance_to(time + 60)
+    assert cluster.members(group) == 2
+    assert "default/filler" not in cluster.bindings
+
+
+def lose(cluster: Cluster, node: str, group: Gang) -> None:
+    """Delete a node; its pod is deleted and created anew, as by its controller."""
+    [lost] = [key.partition("/")[2] for key, at in cluster.bindings.items() if at == node]
+    cluster.delete("Node", node)
+    cluster.delete("Pod", lost)
+    cluster.apply_all(*(each for each in group.pods if each["metadata"]["name"] == lost))
+
+
+def test_group_that_is_broken_during_its_backoff_is_completed_first() -> None:
+    """Its surplus pod, which a new node has woken, is backing off when a node is lost."""
+    cluster = Cluster(*slots(2))
+    group = gang("a", 2, 3)
+    cluster.submit(group)
+    unfit = node("unfit")
+    unfit["spec"] = {"taints": [{"key": "reserved", "effect": "NoSchedule"}]}
+    cluster.apply_all(unfit)
+    lose(cluster, "slot1", group)
+    cluster.submit(node("slot2"), pod("filler"))
+    cluster.advance_to(60)
     assert cluster.members(group) == 2
     assert "default/filler" not in cluster.bindings
 

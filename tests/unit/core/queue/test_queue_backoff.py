@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import QueuedPod
-from pyscheduler.core.queue.backoff import EARLY_POP_DELAY, EARLY_POP_PAUSE, Backoff, BackoffQueue
+from pyscheduler.core.queue.backoff import (
+    EARLY_POP_DELAY,
+    EARLY_POP_PAUSE,
+    RETRIED_PODS,
+    Backoff,
+    BackoffQueue,
+    RetryBudget,
+)
 from pyscheduler.core.queue.entry import TierIndex
 from pyscheduler.testing.builders import pod
 from tests.unit.core.queue.queue_fixture import LABELLED, NODE_ADDED, POD_DELETED, PrioritySort, QueueFixture, Report
@@ -161,6 +168,15 @@ def test_errors_are_counted_from_one_after_each_rejection() -> None:
         fixture.queue.activate([pending.pod], fixture.now)
         fixture.pass_to(fixture.now + 1)
     assert waits == [1, 2, 1, 1]
+
+
+def test_retries_without_backoff_are_limited_by_the_pods_of_their_attempts() -> None:
+    budget, half = RetryBudget(), int(RETRIED_PODS) // 2
+    assert [budget.take(half, 100.0) for _ in range(3)] == [True, True, False]
+    assert budget.take(int(RETRIED_PODS), 101.0), "all tokens are back after a second"
+    assert budget.take(half * 4, 101.5), "a large group needs only one token"
+    assert not budget.take(1, 103.0), "but the next attempt waits for all of them"
+    assert budget.take(1, 103.1)
 
 
 def _released(backoff: BackoffQueue, now: float) -> list[str]:
