@@ -245,7 +245,8 @@ def batch_job(name: str, size: int, seconds: float) -> Gang:
 async def test_job_that_ends_before_the_reservation_is_backfilled(cluster: Scenario) -> None:
     """Times of the scenario, divided by five, but for `b1`: a busy machine may take seconds to create it.
 
-    The reservation is for second 20. Once `b1` has ended, no job is short enough to end before it.
+    The reservation is for second 20. Once `b1` has ended, no job is short enough to end before it. The pod `u`, which
+    declares no run time, never is.
     """
     await cluster.submit(*slots(8))
     first, head = batch_job("r", 6, 20), batch_job("h", 8, 10)
@@ -254,9 +255,9 @@ async def test_job_that_ends_before_the_reservation_is_backfilled(cluster: Scena
     await cluster.submit(head)
     await cluster.until_reported(head)
     short, later, long = batch_job("b1", 2, 10), batch_job("b2", 1, 12), batch_job("b3", 2, 24)
-    await cluster.submit(short, later, long)
+    await cluster.submit(pod("u"), short, later, long)
     await cluster.until_members(head, 8)
-    assert [await cluster.members(each) for each in (short, later, long)] == [2, 0, 0]
+    assert [await cluster.members(each) for each in ("u", short, later, long)] == [0, 2, 0, 0]
     await cluster.until_members(long, 2)
     await cluster.until_members(later, 1)
     starts = await cluster.starts(first, short, head, later, long)
@@ -264,6 +265,22 @@ async def test_job_that_ends_before_the_reservation_is_backfilled(cluster: Scena
     assert 20 <= starts["h"] - starts["r"] <= 26
     assert 10 <= starts["b2"] - starts["h"] <= 16
     assert 10 <= starts["b3"] - starts["h"] <= 16
+
+
+async def test_long_job_is_backfilled_into_slots_that_the_reservation_leaves(cluster: Scenario) -> None:
+    """Two of eight slots are not reserved. The reservation is for second 12."""
+    await cluster.submit(*slots(8))
+    first, head, long = batch_job("r", 6, 12), batch_job("h", 6, 10), batch_job("b", 2, 60)
+    await cluster.submit(first)
+    await cluster.until_members(first, 6)
+    await cluster.submit(head)
+    await cluster.until_reported(head)
+    await cluster.submit(long)
+    await cluster.until_members(long, 2)
+    assert await cluster.members(head) == 0
+    await cluster.until_members(head, 6)
+    starts = await cluster.starts(first, head)
+    assert 12 <= starts["h"] - starts["r"] <= 18
 
 
 @pytest.mark.parametrize("api", [NATIVE, VOLCANO])
