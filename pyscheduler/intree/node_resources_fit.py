@@ -254,6 +254,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
                 return None
         return _insufficient_resources(requests, node, others)
 
+    def required_room(self, cycle: Cycle, pod: Pod) -> Mapping[str, int] | None:
+        requests = cycle[_REQUESTS]
+        if cycle.is_resize or any(request.may_be_devices for request in requests):
+            return None
+        return {request.resource: request.amount for request in requests}
+
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         requests = cycle[_REQUESTS]
         if len(requests) > _MAX_BITS - 2 or cycle.is_resize:

@@ -6,7 +6,7 @@ Both forms return equal numbers (`tests/properties/test_kernels.py`). `FORM` nam
 
 from __future__ import annotations
 
-from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Classes, Ints, Rows
+from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Classes, Ints, Masks, Rows
 
 try:
     from pyscheduler.kernels import compiled as _form
@@ -29,6 +29,7 @@ nth_equal = _form.nth_equal
 missing_room = _form.missing_room
 pick_by_class = _form.pick_by_class
 put = _form.put
+reprieve = _form.reprieve
 rounded_sums = _form.rounded_sums
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "MOST",
     "Classes",
     "Ints",
+    "Masks",
     "Rows",
     "add_by_class",
     "allocation_scores",
@@ -51,5 +53,6 @@ __all__ = [
     "nth_equal",
     "pick_by_class",
     "put",
+    "reprieve",
     "rounded_sums",
 ]

@@ -889,6 +889,100 @@ done:
     return answer;
 }
 
+/* -- preemption ------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t *free;
+    const int64_t *amounts; /* by kind; the last one is that of kind -1 */
+} Resource;
+
+/* Take pods of these kinds from what nodes have free, each if it fits; `stays` receives a 1 for those. */
+static void reprieve_block(uint8_t *stays, const int32_t *kinds, const Resource *resources, Py_ssize_t count,
+                           Py_ssize_t from, Py_ssize_t rows)
+{
+    for (Py_ssize_t j = 0; j < rows; j++)
+        stays[j] = kinds[j] >= 0;
+    for (Py_ssize_t k = 0; k < count; k++) {
+        const int64_t *free = resources[k].free + from, *amounts = resources[k].amounts;
+        for (Py_ssize_t j = 0; j < rows; j++)
+            stays[j] &= free[j] >= amounts[kinds[j] < 0 ? 0 : kinds[j]];
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        int64_t *free = resources[k].free + from;
+        const int64_t *amounts = resources[k].amounts;
+        for (Py_ssize_t j = 0; j < rows; j++)
+            if (stays[j])
+                free[j] = minus(free[j], amounts[kinds[j]]);
+    }
+}
+
+/* Convert tuples of (free, amounts), of which all amounts have one length. NULL with an exception on errors. */
+static Resource *read_resources(Columns *columns, PyObject *tuples, Py_ssize_t count, Py_ssize_t *known)
+{
+    Resource *resources = PyMem_Malloc((size_t)(count ? count : 1) * sizeof(Resource));
+    if (resources == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        PyObject *free = part_of(tuples, k, 0), *amounts = free == NULL ? NULL : part_of(tuples, k, 1);
+        Py_ssize_t length = 0;
+        if (amounts == NULL || (resources[k].free = column_of(columns, free, PyBUF_WRITABLE)) == NULL
+            || (resources[k].amounts = cells_of(columns, amounts, 0, &length)) == NULL)
+            goto failed;
+        if (length < 1 || (k && length != *known)) {
+            PyErr_SetString(PyExc_ValueError, "amounts by kind differ in length");
+            goto failed;
+        }
+        *known = length;
+    }
+    return resources;
+failed:
+    PyMem_Free(resources);
+    return NULL;
+}
+
+PyDoc_STRVAR(reprieve_doc, "reprieve(stays, kinds, resources) -> None: see numpy_form.");
+
+static PyObject *reprieve(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Resource *resources = NULL;
+    Py_ssize_t pods, length, known = 0;
+    if (!check_count(given, 3))
+        return NULL;
+    Py_ssize_t count = size_of(args[2]);
+    if (count < 0 || !open_columns(&columns, 2 + 2 * count))
+        return NULL;
+    if ((resources = read_resources(&columns, args[2], count, &known)) == NULL)
+        goto done;
+    uint8_t *stays
+        = buffer_of(&columns, args[0], PyBUF_WRITABLE, 1, "?", "`stays` must be a one-dimensional array of bool", &length);
+    const int32_t *kinds = stays == NULL ? NULL : classes_of(&columns, args[1], &pods);
+    if (kinds == NULL)
+        goto done;
+    if (pods != length || count == 0 || (columns.rows == 0 ? pods != 0 : pods % columns.rows != 0)) {
+        PyErr_SetString(PyExc_ValueError, "there must be as many pods of each node");
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < pods; i++)
+        if (kinds[i] < -1 || kinds[i] >= known - 1) {
+            PyErr_SetString(PyExc_IndexError, "there is no such kind");
+            goto done;
+        }
+    for (Py_ssize_t from = 0; from < columns.rows; from += STRETCH) { /* all pods of a few nodes after one another */
+        Py_ssize_t rows = columns.rows - from < STRETCH ? columns.rows - from : STRETCH;
+        for (Py_ssize_t first = from; first < pods; first += columns.rows)
+            reprieve_block(stays + first, kinds + first, resources, count, from, rows);
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    PyMem_Free(resources);
+    close_columns(&columns);
+    return answer;
+}
+
 static PyMethodDef functions[] = {
     {"has_room", (PyCFunction)(void (*)(void))has_room, METH_FASTCALL, has_room_doc},
     {"missing_room", (PyCFunction)(void (*)(void))missing_room, METH_FASTCALL, missing_room_doc},
@@ -903,6 +997,7 @@ static PyMethodDef functions[] = {
     {"add_by_class", (PyCFunction)(void (*)(void))add_by_class, METH_FASTCALL, add_by_class_doc},
     {"rounded_sums", (PyCFunction)(void (*)(void))rounded_sums, METH_FASTCALL, rounded_sums_doc},
     {"pick_by_class", (PyCFunction)(void (*)(void))pick_by_class, METH_FASTCALL, pick_by_class_doc},
+    {"reprieve", (PyCFunction)(void (*)(void))reprieve, METH_FASTCALL, reprieve_doc},
     {NULL, NULL, 0, NULL},
 };
 

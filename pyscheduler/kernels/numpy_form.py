@@ -16,6 +16,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Classes = NDArray[np.int32]
+Masks = NDArray[np.bool_]
 
 _BEST = 100
 LEAST, MOST, BY_SHAPE = 0, 1, 2
@@ -211,3 +212,21 @@ def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:
     """Write the cells of these rows, column after column. IndexError for a row beyond a column."""
     for part, column in zip(out.reshape(len(columns), len(rows)), columns, strict=True):
         column.take(rows, out=part)
+
+
+def reprieve(stays: Masks, kinds: Classes, resources: Sequence[tuple[Ints, Ints]]) -> None:
+    """Add pods to nodes one after the other, each if it fits; `stays` receives a True for those.
+
+    `kinds` has the first pod of every node, then the second one of every node, and so on; -1 where there is none.
+    `resources`, at least one: what is free on each node, which is reduced, and what a pod of each kind takes, with one
+    more number at the end.
+    """
+    nodes = len(resources[0][0])
+    if not nodes:
+        return
+    for pods, fits in zip(kinds.reshape(-1, nodes), stays.reshape(-1, nodes), strict=True):
+        np.greater_equal(pods, 0, out=fits)
+        for free, amounts in resources:
+            fits &= free >= amounts[pods]
+        for free, amounts in resources:
+            free -= amounts[pods] * fits

@@ -25,6 +25,7 @@ from pyscheduler.api.victims import PotentialVictims, Reprieve
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.preemption.nominated_pods import joined, no_victims, with_nominated_pods
+from pyscheduler.core.preemption.reprieve import reprieve_by_room, required_room
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.row_filters import run_filter_on_table
 from pyscheduler.core.result_cache.uncached_evaluation import (
@@ -120,10 +121,15 @@ class DryRunner:
     def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
         """Return which of the pods stay when they are added back one by one (`DryRuns.reprieve_pods`)."""
         (steps, n), nominated = victims.pods.shape, self._nominated_pods(pod, victims.rows)
+        filters = self.plugins(cycle).pod_dependent_filters
+        required = required_room(filters, cycle, pod)
+        if required is not None:
+            for plugin in filters:
+                self._count_evaluations(cycle, plugin, steps * (n + len(nominated)))
+            return reprieve_by_room(self.state, pod, victims, nominated, required)
         stays, twin = np.zeros((steps, n), np.bool_), np.array([*nominated], np.intp)
         pods = joined(victims, with_nominated_pods(victims, nominated)) if nominated else victims
         table = ReprieveTable(self.state, pod.priority, pods, steps)
-        filters = self.plugins(cycle).pod_dependent_filters
         for i in range(steps):
             table.put(i)
             rejected = self._rejected(filters, cycle, pod, table, twin)
@@ -196,13 +202,16 @@ class DryRunner:
 
         The dry runs that follow report that node, if the filters before this one accept it.
         """
-        self.profiles[cycle.profile].evaluations.filter[plugin.name].n += len(table)
+        self._count_evaluations(cycle, plugin, len(table))
         try:
             return run_filter_on_table(plugin, cycle, pod, table)
         except PluginFailed as failed:
             if isinstance(failed.error, StatusError):
                 return None
             raise
+
+    def _count_evaluations(self, cycle: Cycle, plugin: FilterPlugin, n: int) -> None:
+        self.profiles[cycle.profile].evaluations.filter[plugin.name].n += n
 
 
 def _reads(plugin: FilterPlugin) -> Reads:

@@ -51,7 +51,7 @@ class TableWithoutLowerPriority(ColumnTable):
         return [self._node(i).name for i in range(len(self))]
 
     def requested(self, resource: str) -> Ints:
-        return self._without_lower(super().requested(resource), _ResourceRequests(resource))
+        return self._without_lower(super().requested(resource), ResourceRequests(resource))
 
     def non_zero_requested(self, resource: str) -> Ints:
         if resource not in (CPU, MEMORY):
@@ -60,7 +60,7 @@ class TableWithoutLowerPriority(ColumnTable):
 
     @property
     def pod_counts(self) -> Ints:
-        return self._without_lower(super().pod_counts, _Pods())
+        return self._without_lower(super().pod_counts, NumberOfPods())
 
     def count_pods(self, count: PodCount) -> Ints:
         return super().count_pods(_Remaining(self._priority, count))
@@ -139,7 +139,7 @@ class ReprieveTable(TableWithoutLowerPriority):
             np.subtract(of_nodes, of_pods[i] * nodes, out=of_nodes)  # several times faster than `where`
 
     def requested(self, resource: str) -> Ints:
-        return self._with_added(_ResourceRequests(resource), lambda: super(ReprieveTable, self).requested(resource))
+        return self._with_added(ResourceRequests(resource), lambda: super(ReprieveTable, self).requested(resource))
 
     def non_zero_requested(self, resource: str) -> Ints:
         if resource not in (CPU, MEMORY):
@@ -150,7 +150,7 @@ class ReprieveTable(TableWithoutLowerPriority):
 
     @property
     def pod_counts(self) -> Ints:
-        return self._with_added(_Pods(), lambda: super(ReprieveTable, self).pod_counts)
+        return self._with_added(NumberOfPods(), lambda: super(ReprieveTable, self).pod_counts)
 
     def count_pods(self, count: PodCount) -> Ints:
         return self._with_added(count, lambda: super(ReprieveTable, self).count_pods(count))
@@ -198,7 +198,7 @@ class HostPortCount(PodCount):
 
 
 @dataclass(frozen=True, slots=True)
-class _Pods(PodCount):
+class NumberOfPods(PodCount):
     """Number of pods."""
 
     terminating: bool = True
@@ -208,7 +208,7 @@ class _Pods(PodCount):
 
 
 @dataclass(frozen=True, slots=True)
-class _ResourceRequests(PodCount):
+class ResourceRequests(PodCount):
     """Requests of one resource."""
 
     resource: str

@@ -74,6 +74,8 @@ class DryRunResult:
 
     def reject(self, statuses: NodeToStatus) -> None:
         """Count the nodes that even without their pods of lower priority reject the pod."""
+        if not statuses.rejections:
+            return
         counts = np.bincount(statuses.codes, minlength=len(statuses.rejections) + 1).tolist()
         for rejection, count in zip(statuses.rejections, counts[1:], strict=True):
             self.rejections[rejection.reasons] += count
@@ -124,16 +126,17 @@ class DryRunResult:
 
     def best(self) -> tuple[str, ...]:
         """Return the names of the equally good nodes, in the order of the search."""
-        return tuple(batch.node(j).name for batch, j in map(self._place, self._least()))
+        return tuple(batch.node(j).name for batch, j in map(self._place, self._least().tolist()))
 
     def nominate(self) -> tuple[str, Candidate]:
         """Return the first of the best nodes, with its victims."""
-        batch, j = self._place(self._least()[0])
+        batch, j = self._place(int(self._least()[0]))
         return batch.node(j).name, batch.candidate(self.pod, j, self._budgets)
 
-    def _least(self) -> list[int]:
+    def _least(self) -> NDArray[np.intp]:
         """Return the positions of the best nodes in the search."""
-        return least(np.concatenate([batch.losses for batch in self._batches]))
+        losses = [batch.losses for batch in self._batches]
+        return least(losses[0] if len(losses) == 1 else np.concatenate(losses))
 
     def _place(self, position: int) -> tuple[Batch, int]:
         """Return the batch of a position in the search, and the index there."""

@@ -30,13 +30,15 @@ def best(candidates: Mapping[str, Candidate]) -> tuple[str, ...]:
     return tuple(names[i] for i in least(np.array([loss(candidate) for candidate in candidates.values()])))
 
 
-def least(losses: Losses) -> list[int]:
-    """Return the indexes of the nodes with the least loss."""
-    indexes = np.arange(len(losses))
-    for criterion in range(_CRITERIA):
-        column = losses[indexes, criterion]
-        indexes = indexes[column == column.min()]
-    return indexes.tolist()
+def least(losses: Losses) -> NDArray[np.intp]:
+    """Return the indexes of the nodes with the least loss, in ascending order."""
+    indexes = None  # None: all nodes, as they often agree in most criteria
+    for column in losses.T:
+        values = column if indexes is None else column[indexes]
+        is_least = values == values[values.argmin()]
+        if np.count_nonzero(is_least) < len(values):
+            indexes = np.flatnonzero(is_least) if indexes is None else indexes[is_least]
+    return np.arange(len(losses)) if indexes is None else indexes
 
 
 def loss(candidate: Candidate) -> Loss:
