@@ -31,6 +31,7 @@ pick_by_class = _form.pick_by_class
 put = _form.put
 reprieve = _form.reprieve
 rounded_sums = _form.rounded_sums
+victim_losses = _form.victim_losses
 
 __all__ = [
     "BY_SHAPE",
@@ -55,4 +56,5 @@ __all__ = [
     "put",
     "reprieve",
     "rounded_sums",
+    "victim_losses",
 ]

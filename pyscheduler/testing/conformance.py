@@ -35,9 +35,9 @@ def assert_forms_agree(plugin: Plugin, pod: Pod, nodes: Iterable[NodeObject], ru
     """Raise AssertionError unless both forms of Filter and Score of `plugin` return equal results on all nodes.
 
     `nodes` make up the cluster, `running` are the pods assigned to them by `node_name`, and `pod` is the incoming pod.
-    Nodes that `filter_equivalence` or `score_equivalence` groups must have equal results, nodes with the
-    `required_room` must fit, and normalised scores must be in 0..100. Filter is not compared if PreFilter rejects or skips the pod, and nothing is after a StatusError in
-    PreFilter or PreScore.
+    Nodes that `filter_equivalence` or `score_equivalence` groups must have equal results, those with the
+    `required_room` must fit, and normalised scores must be in 0..100. Filter is not compared if PreFilter rejects or
+    skips the pod, and nothing is after a StatusError in PreFilter or PreScore.
     """
     state = ClusterState()
     for node in nodes:

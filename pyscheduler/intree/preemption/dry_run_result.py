@@ -82,8 +82,7 @@ class DryRunResult:
 
     def batch(self, nodes: NodeTable, victims: VictimMatrix, stays: NDArray[np.bool_], needs_dry_run: Mask) -> Batch:
         """Return a batch with the outcomes of the nodes that need no dry run of their own."""
-        is_victim = (victims.potential.pods >= 0) & ~stays
-        losses = losses_of(is_victim, victims.violating, victims.priorities, victims.started)
+        losses = losses_of(victims.potential.pods, stays, victims.violating, victims.started, victims.priorities)
         losses[needs_dry_run] = math.inf
         batch = Batch(nodes, victims.potential.rows, losses, stays)
         for j in np.flatnonzero((losses[:, 0] == math.inf) & ~needs_dry_run).tolist():

@@ -32,6 +32,7 @@ class VictimMatrix(NamedTuple):
     violating: NDArray[np.bool_]
     """Mask of the pods with evictions that violate a PodDisruptionBudget."""
     priorities: NDArray[np.int64]
+    """Priority of each kind of pods."""
     started: NDArray[np.float64]
     """Start time of each pod in seconds, infinity if it has not started."""
 
@@ -103,7 +104,7 @@ class PotentialVictimColumns:
             pods, start = np.take_along_axis(pods, order, axis=0), np.take_along_axis(start, order, axis=0)
             violating = np.take_along_axis(violating, order, axis=0)
         potential = PotentialVictims(rows, pods, self.kinds, lambda j: self._reprieve_order(nodes[rows[j]], budgets))
-        return VictimMatrix(potential, violating, self.kinds.values(_Priority())[pods], start)
+        return VictimMatrix(potential, violating, self.kinds.values(_Priority()), start)
 
     def _by_importance(
         self, rows: NDArray[np.intp], counts: NDArray[np.intp]
