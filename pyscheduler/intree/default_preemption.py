@@ -283,6 +283,8 @@ def _split(rows: Sequence[int], nodes: NodeTable) -> Iterator[Sequence[int]]:
 
 def _nodes_of_step(counts: NDArray[np.intp]) -> int:
     """Number of leading nodes with a matrix of potential victims of at most BATCH_PODS; at least one node."""
+    if len(counts) * int(counts.max(initial=0)) <= BATCH_PODS:
+        return len(counts)
     sizes = np.maximum.accumulate(counts) * np.arange(1, len(counts) + 1)
     return max(1, int(np.searchsorted(sizes, BATCH_PODS, side="right")))
 

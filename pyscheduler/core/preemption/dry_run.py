@@ -103,10 +103,15 @@ class DryRunner:
         the first filter that needs more than a node's row; the remaining filters run in dry runs only.
         """
         n, nominated = len(rows), self._nominated_pods(pod, rows)
-        twin, table = np.array([*nominated], np.intp), TableWithoutLowerPriority(self.state, pod.priority, rows)
-        if nominated:
+        if nominated and required_room(self.plugins(cycle).pod_dependent_filters, cycle, pod) is None:
+            twin = np.array([*nominated], np.intp)
             nodes = no_victims(rows)
-            table = ReprieveTable(self.state, pod.priority, joined(nodes, with_nominated_pods(nodes, nominated)), 0)
+            table: TableWithoutLowerPriority = ReprieveTable(
+                self.state, pod.priority, joined(nodes, with_nominated_pods(nodes, nominated)), 0
+            )
+        else:  # nominated pods only take room: a node that has enough with them also has enough without them
+            twin = np.empty(0, np.intp)
+            table = TableWithoutLowerPriority(self.state, pod.priority, rows, nominated)
         statuses, is_complete = self._first_rejections(cycle, pod, table)
         codes, beside = statuses.codes[:n], statuses.codes[n:]
         # Filter runs with the nominated pods first; without them only if it accepts the pod.

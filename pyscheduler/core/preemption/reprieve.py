@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import Ints, Mask
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.topology import PodCount
 from pyscheduler.api.victims import PotentialVictims, Reprieve
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.state.table import ColumnSource
@@ -49,20 +47,11 @@ def reprieve_by_room(
 
     Nominated pods only take room, so a node that has enough with them also has enough without them.
     """
-    table = TableWithoutLowerPriority(state, pod.priority, victims.rows)
-    needs_dry_run: Mask = np.zeros(len(table), np.bool_)
-    resources: list[tuple[Ints, Ints]] = []
-
-    def add(count: PodCount, free: Ints) -> None:
-        for index, others in nominated.items():
-            taken = sum(count.of(other.signature) for other in others)
-            needs_dry_run[index] |= taken >= TOO_BIG
-            free[index] -= min(taken, TOO_BIG)
-        resources.append((free, victims.kinds.values(count)))
-
-    add(NumberOfPods(), table.allowed_pods - table.pod_counts - 1)
+    table = TableWithoutLowerPriority(state, pod.priority, victims.rows, nominated)
+    free = [(table.allowed_pods - table.pod_counts - 1, victims.kinds.values(NumberOfPods()))]
     for resource, amount in required.items():
-        add(ResourceRequests(resource), table.allocatable(resource) - table.requested(resource) - amount)
+        unrequested = table.allocatable(resource) - table.requested(resource)
+        free.append((unrequested - amount, victims.kinds.values(ResourceRequests(resource))))
     stays = np.empty(victims.pods.shape, np.bool_)
-    reprieve(stays.reshape(-1), victims.pods.reshape(-1), tuple(resources))
-    return Reprieve(stays, needs_dry_run | table.overflowed)
+    reprieve(stays.reshape(-1), victims.pods.reshape(-1), tuple(free))
+    return Reprieve(stays, table.overflowed)

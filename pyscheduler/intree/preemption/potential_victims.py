@@ -111,9 +111,12 @@ class PotentialVictimColumns:
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return kinds and start times of the rows' pods by descending importance; kind -1 where there is no pod."""
         place = np.arange(counts.max(initial=0))[:, None]
+        index = self._first[rows] + place
+        kinds = self._kind.take(index, mode="clip")
         exists = place < counts
-        index = np.where(exists, self._first[rows] + place, 0)
-        return np.where(exists, self._kind[index], np.int32(-1)), self._started[index]
+        if not exists.all():
+            kinds[~exists] = -1
+        return kinds, self._started.take(index, mode="clip")
 
     def _lower(self, node: NodeInfo) -> Iterator[Pod]:
         return (pod for pod in node.pods.values() if pod.priority < self._priority)
