@@ -389,7 +389,8 @@ def _statuses(failed: Ints, reasons: tuple[str, ...]) -> NodeToStatus:
     bits = failed.item(0) if len(failed) else 0
     if bits and kernels.count_equal(failed, bits) == len(failed):  # frequent in a full cluster, and a third as long
         statuses.rejections.append(_rejection_of(bits, reasons))
-        statuses.codes = np.ones(len(failed), np.int32)
+        statuses.codes = np.empty(len(failed), np.int32)
+        statuses.codes.fill(1)
         return statuses
     counts = np.bincount(failed)
     code_of = np.zeros(len(counts), np.int32)

@@ -22,7 +22,7 @@ from pyscheduler.api.victims import PotentialVictims
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.table import ColumnSource, ColumnTable
 
-NO_PODS: Mapping[int, Sequence[Pod]] = MappingProxyType({})
+_NO_PODS: Mapping[int, Sequence[Pod]] = MappingProxyType({})
 TOO_BIG = 1 << 50
 """Amounts from here on are left to dry runs, so that sums over pods fit int64."""
 
@@ -37,7 +37,7 @@ class TableWithoutLowerPriority(ColumnTable):
         state: ColumnSource,
         priority: int,
         rows: NDArray[np.intp] | None = None,
-        nominated: Mapping[int, Sequence[Pod]] = NO_PODS,
+        nominated: Mapping[int, Sequence[Pod]] = _NO_PODS,
     ) -> None:
         """`nominated` are pods to add to some nodes, by index: to requests and numbers of pods, not to other counts."""
         super().__init__(state, rows)
