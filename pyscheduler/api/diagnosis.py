@@ -37,6 +37,9 @@ class Diagnosis(msgspec.Struct):
         """Return a mask of the nodes with code Unschedulable, where evicting pods may help."""
         if self.pre_filter is not None:
             return np.full(len(nodes), self.pre_filter.code is Code.UNSCHEDULABLE)
+        codes = {status.code for status in self.tally}
+        if len(codes) == 1 and self.tally.total() == len(nodes):  # frequent in a full cluster: no code is read then
+            return np.full(len(nodes), Code.UNSCHEDULABLE in codes)
         if self.codes is not None:
             return np.equal(self.codes(), Code.UNSCHEDULABLE)
         statuses = (self.status_of(name) for name in nodes.names)

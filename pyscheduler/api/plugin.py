@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -284,6 +284,10 @@ class FilterPlugin(Plugin):
         For plugins that read DOMAINS: with pods spread over zones, thousands of nodes form a few classes. Called after
         PreFilter. None evaluates every node, and so does a plugin without a `filter_all` of its own.
         """
+        return None
+
+    def required_room(self, cycle: Cycle, pod: Pod) -> Mapping[str, int] | None:  # noqa: ARG002
+        """Return the requests that, with the number of pods, alone decide if the pod fits; None if more does."""
         return None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:

@@ -178,26 +178,25 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         """Dry-run preemption on potential nodes, from a random offset on, until there are enough candidates."""
         self._budgets.refresh(self.handle.objects.version(PDB))
         nodes = self.handle.nodes.table()
-        helpful = np.flatnonzero(diagnosis.resolvable(nodes))
-        total = len(helpful)
+        helpful = diagnosis.resolvable(nodes)
+        total = int(np.count_nonzero(helpful))
         enough = total + 1 if exhaustive else self.args.num_candidates(total)
         result = DryRunResult(pod, self._budgets, enough)
         if not total:
             return result
         start = cycle.rng().randrange(total)
-        lower = nodes.count_pods(_LowerPriorityCount(pod.priority))
-        potential = helpful[lower[helpful] > 0]
+        start = start if total == len(nodes) else int(np.flatnonzero(helpful)[start])
+        potential = np.flatnonzero(helpful & (nodes.count_pods(_LowerPriorityCount(pod.priority)) > 0))
         result.rejections[NO_VICTIMS] += total - len(potential)
         if not len(potential):  # frequent: in a full cluster of one priority each pending pod comes here
             return result
-        first = int(np.searchsorted(potential, helpful[start]))
-        potential = np.concatenate((potential[first:], potential[:first]))
+        first = int(np.searchsorted(potential, start))
         tried, done = 0, False
         while tried < len(potential) and not done:
             # As many as needed if candidates stay as frequent, and some more, so that there are few batches.
             wanted = enough - result.count if enough > result.count else max(1, tried)
             size = wanted * (tried + SPARE) // (result.count + SPARE) + SPARE
-            rows = potential[tried : tried + size]
+            rows = _circular(potential, first + tried, min(size, len(potential) - tried))
             statuses, undecided = self.handle.dry_runs.filter_without_lower_priority(cycle, pod, rows)
             fits = np.flatnonzero(statuses.codes == 0)[:wanted]
             if len(fits) == wanted:  # the nodes behind the last one are not needed if all these are candidates
@@ -265,6 +264,11 @@ def exhaust(steps: Steps[T]) -> T:
             return outcome
 
 
+def _circular(rows: NDArray[np.intp], begin: int, n: int) -> NDArray[np.intp]:
+    """Return `n` rows from an index on; the first row follows the last one."""
+    return rows.take(np.arange(begin, begin + n), mode="wrap")
+
+
 def _split(rows: Sequence[int], nodes: NodeTable) -> Iterator[Sequence[int]]:
     """Split rows so that the nodes of each part have at most SORTED_PODS pods together; at least one node each."""
     begin = pods = 0
@@ -279,6 +283,8 @@ def _split(rows: Sequence[int], nodes: NodeTable) -> Iterator[Sequence[int]]:
 
 def _nodes_of_step(counts: NDArray[np.intp]) -> int:
     """Number of leading nodes with a matrix of potential victims of at most BATCH_PODS; at least one node."""
+    if len(counts) * int(counts.max(initial=0)) <= BATCH_PODS:
+        return len(counts)
     sizes = np.maximum.accumulate(counts) * np.arange(1, len(counts) + 1)
     return max(1, int(np.searchsorted(sizes, BATCH_PODS, side="right")))
 

@@ -254,6 +254,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
                 return None
         return _insufficient_resources(requests, node, others)
 
+    def required_room(self, cycle: Cycle, pod: Pod) -> Mapping[str, int] | None:
+        requests = cycle[_REQUESTS]
+        if cycle.is_resize or any(request.may_be_devices for request in requests):
+            return None
+        return {request.resource: request.amount for request in requests}
+
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         requests = cycle[_REQUESTS]
         if len(requests) > _MAX_BITS - 2 or cycle.is_resize:
@@ -380,15 +386,26 @@ def _insufficient_resources(requests: tuple[_Request, ...], node: NodeInfo, othe
 def _statuses(failed: Ints, reasons: tuple[str, ...]) -> NodeToStatus:
     """Return the statuses of nodes from `failed`, a bit set of reasons per node."""
     statuses = NodeToStatus(len(failed))
+    bits = failed.item(0) if len(failed) else 0
+    if bits and kernels.count_equal(failed, bits) == len(failed):  # frequent in a full cluster, and a third as long
+        statuses.rejections.append(_rejection_of(bits, reasons))
+        statuses.codes = np.empty(len(failed), np.int32)
+        statuses.codes.fill(1)
+        return statuses
     counts = np.bincount(failed)
     code_of = np.zeros(len(counts), np.int32)
     for bits in counts.nonzero()[0].tolist():
         if bits:
-            node_reasons = tuple([reason for i, reason in enumerate(reasons, 1) if bits >> i & 1])
-            statuses.rejections.append(_rejection(node_reasons, resolvable=not bits & 1))
+            statuses.rejections.append(_rejection_of(bits, reasons))
             code_of[bits] = len(statuses.rejections)
     statuses.codes = code_of.take(failed)
     return statuses
+
+
+def _rejection_of(bits: int, reasons: tuple[str, ...]) -> Rejection:
+    """Return the rejection with the reasons in a bit set."""
+    node_reasons = tuple([reason for i, reason in enumerate(reasons, 1) if bits >> i & 1])
+    return _rejection(node_reasons, resolvable=not bits & 1)
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,7 @@ Both forms return equal numbers (`tests/properties/test_kernels.py`). `FORM` nam
 
 from __future__ import annotations
 
-from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Classes, Ints, Rows
+from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Classes, Ints, Masks, Rows
 
 try:
     from pyscheduler.kernels import compiled as _form
@@ -29,7 +29,9 @@ nth_equal = _form.nth_equal
 missing_room = _form.missing_room
 pick_by_class = _form.pick_by_class
 put = _form.put
+reprieve = _form.reprieve
 rounded_sums = _form.rounded_sums
+victim_losses = _form.victim_losses
 
 __all__ = [
     "BY_SHAPE",
@@ -38,6 +40,7 @@ __all__ = [
     "MOST",
     "Classes",
     "Ints",
+    "Masks",
     "Rows",
     "add_by_class",
     "allocation_scores",
@@ -51,5 +54,7 @@ __all__ = [
     "nth_equal",
     "pick_by_class",
     "put",
+    "reprieve",
     "rounded_sums",
+    "victim_losses",
 ]

@@ -889,6 +889,196 @@ done:
     return answer;
 }
 
+/* -- preemption ------------------------------------------------------------------------------------------------- */
+
+/* Return the cells of an array of bool, or NULL with a ValueError. */
+static uint8_t *mask_of(Columns *columns, PyObject *array, int flags, Py_ssize_t *length)
+{
+    return buffer_of(columns, array, flags, 1, "?", "a mask must be a one-dimensional array of bool", length);
+}
+
+/* Return the cells of an array of float64, or NULL with a ValueError. */
+static double *floats_of(Columns *columns, PyObject *array, int flags, Py_ssize_t *length)
+{
+    return buffer_of(columns, array, flags, 8, "d", "times must be a one-dimensional array of float64", length);
+}
+
+/* Return true if all numbers are kinds with an amount, or -1; else an IndexError. The last amount is that of -1. */
+static int are_kinds(const int32_t *kinds, Py_ssize_t count, Py_ssize_t amounts)
+{
+    int outside = 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        outside |= kinds[i] < -1 || kinds[i] >= amounts - 1;
+    if (outside)
+        PyErr_SetString(PyExc_IndexError, "there is no such kind");
+    return !outside;
+}
+
+/* Return true if every node has the same number of pods in columns of this length. */
+static int has_as_many_pods(Py_ssize_t nodes, Py_ssize_t pods)
+{
+    return nodes > 0 ? pods % nodes == 0 : pods == 0;
+}
+
+typedef struct {
+    int64_t *free;
+    const int64_t *amounts; /* by kind; the last one is that of kind -1 */
+} Resource;
+
+/* Take pods of these kinds from what nodes have free, each if it fits; `stays` receives a 1 for those. */
+QUICK static void reprieve_block(uint8_t *stays, const int32_t *kinds, const Resource *resources, Py_ssize_t count,
+                           Py_ssize_t from, Py_ssize_t rows)
+{
+    for (Py_ssize_t j = 0; j < rows; j++)
+        stays[j] = kinds[j] >= 0;
+    for (Py_ssize_t k = 0; k < count; k++) {
+        const int64_t *free = resources[k].free + from, *amounts = resources[k].amounts;
+        for (Py_ssize_t j = 0; j < rows; j++)
+            stays[j] &= free[j] >= amounts[kinds[j] < 0 ? 0 : kinds[j]];
+    }
+    if (memchr(stays, 1, (size_t)rows) == NULL) /* frequent: a preemptor that needs all of the room */
+        return;
+    for (Py_ssize_t k = 0; k < count; k++) {
+        int64_t *free = resources[k].free + from;
+        const int64_t *amounts = resources[k].amounts;
+        for (Py_ssize_t j = 0; j < rows; j++)
+            if (stays[j])
+                free[j] = minus(free[j], amounts[kinds[j]]);
+    }
+}
+
+/* Convert tuples of (free, amounts), of which all amounts have one length. NULL with an exception on errors. */
+static Resource *read_resources(Columns *columns, PyObject *tuples, Py_ssize_t count, Py_ssize_t *known)
+{
+    Resource *resources = PyMem_Malloc((size_t)(count ? count : 1) * sizeof(Resource));
+    if (resources == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        PyObject *free = part_of(tuples, k, 0), *amounts = free == NULL ? NULL : part_of(tuples, k, 1);
+        Py_ssize_t length = 0;
+        if (amounts == NULL || (resources[k].free = column_of(columns, free, PyBUF_WRITABLE)) == NULL
+            || (resources[k].amounts = cells_of(columns, amounts, 0, &length)) == NULL)
+            goto failed;
+        if (length < 1 || (k && length != *known)) {
+            PyErr_SetString(PyExc_ValueError, "amounts by kind differ in length");
+            goto failed;
+        }
+        *known = length;
+    }
+    return resources;
+failed:
+    PyMem_Free(resources);
+    return NULL;
+}
+
+PyDoc_STRVAR(reprieve_doc, "reprieve(stays, kinds, resources) -> None: see numpy_form.");
+
+static PyObject *reprieve(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Resource *resources = NULL;
+    Py_ssize_t pods, length, known = 0;
+    if (!check_count(given, 3))
+        return NULL;
+    Py_ssize_t count = size_of(args[2]);
+    if (count < 0 || !open_columns(&columns, 2 + 2 * count))
+        return NULL;
+    if ((resources = read_resources(&columns, args[2], count, &known)) == NULL)
+        goto done;
+    uint8_t *stays = mask_of(&columns, args[0], PyBUF_WRITABLE, &length);
+    const int32_t *kinds = stays == NULL ? NULL : classes_of(&columns, args[1], &pods);
+    if (kinds == NULL)
+        goto done;
+    if (pods != length || count == 0 || !has_as_many_pods(columns.rows, pods)) {
+        PyErr_SetString(PyExc_ValueError, "there must be as many pods of each node");
+        goto done;
+    }
+    if (!are_kinds(kinds, pods, known))
+        goto done;
+    for (Py_ssize_t from = 0; from < columns.rows; from += STRETCH) { /* all pods of a few nodes after one another */
+        Py_ssize_t rows = columns.rows - from < STRETCH ? columns.rows - from : STRETCH;
+        for (Py_ssize_t first = from; first < pods; first += columns.rows)
+            reprieve_block(stays + first, kinds + first, resources, count, from, rows);
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    PyMem_Free(resources);
+    close_columns(&columns);
+    return answer;
+}
+
+#define CRITERIA 5
+
+typedef struct {
+    const uint8_t *stays, *violating;
+    const int32_t *kinds;
+    const double *started;
+    const int64_t *priorities; /* by kind */
+    int64_t offset;            /* makes all priorities positive */
+} Victims;
+
+/* Compute the loss of one node, whose first pod has this index; `out` has a column per criterion. */
+static void loss_of_node(double *out, const Victims *pods, Py_ssize_t node, Py_ssize_t nodes, Py_ssize_t count)
+{
+    int64_t violations = 0, highest = 0, total = 0, victims = 0;
+    double earliest = INFINITY;
+    for (Py_ssize_t i = node; i < count; i += nodes) {
+        if (pods->stays[i] || pods->kinds[i] < 0)
+            continue;
+        int64_t priority = pods->priorities[pods->kinds[i]];
+        victims++;
+        violations += pods->violating[i] != 0;
+        total += priority + pods->offset;
+        if (priority > highest || victims == 1) {
+            highest = priority;
+            earliest = pods->started[i];
+        } else if (priority == highest && pods->started[i] < earliest) {
+            earliest = pods->started[i];
+        }
+    }
+    const double criteria[CRITERIA] = {(double)violations, (double)highest, (double)total, (double)victims, -earliest};
+    for (int c = 0; c < CRITERIA; c++)
+        out[c * nodes + node] = victims ? criteria[c] : INFINITY;
+}
+
+PyDoc_STRVAR(victim_losses_doc,
+             "victim_losses(out, stays, kinds, violating, started, priorities, offset) -> None: see numpy_form.");
+
+static PyObject *victim_losses(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Victims pods;
+    double *out;
+    Py_ssize_t cells, lengths[4], known;
+    if (!check_count(given, 7) || !whole_of(args[6], &pods.offset) || !open_columns(&columns, 6))
+        return NULL;
+    if ((out = floats_of(&columns, args[0], PyBUF_WRITABLE, &cells)) == NULL
+        || (pods.stays = mask_of(&columns, args[1], 0, &lengths[0])) == NULL
+        || (pods.kinds = classes_of(&columns, args[2], &lengths[1])) == NULL
+        || (pods.violating = mask_of(&columns, args[3], 0, &lengths[2])) == NULL
+        || (pods.started = floats_of(&columns, args[4], 0, &lengths[3])) == NULL
+        || (pods.priorities = cells_of(&columns, args[5], 0, &known)) == NULL)
+        goto done;
+    Py_ssize_t nodes = cells / CRITERIA, count = lengths[0];
+    if (!has_as_many_pods(nodes, count) || cells % CRITERIA || lengths[1] != count || lengths[2] != count
+        || lengths[3] != count) {
+        PyErr_SetString(PyExc_ValueError, "there must be as many pods of each node");
+        goto done;
+    }
+    if (!are_kinds(pods.kinds, count, known))
+        goto done;
+    for (Py_ssize_t node = 0; node < nodes; node++)
+        loss_of_node(out, &pods, node, nodes, count);
+    answer = Py_NewRef(Py_None);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
 static PyMethodDef functions[] = {
     {"has_room", (PyCFunction)(void (*)(void))has_room, METH_FASTCALL, has_room_doc},
     {"missing_room", (PyCFunction)(void (*)(void))missing_room, METH_FASTCALL, missing_room_doc},
@@ -903,6 +1093,8 @@ static PyMethodDef functions[] = {
     {"add_by_class", (PyCFunction)(void (*)(void))add_by_class, METH_FASTCALL, add_by_class_doc},
     {"rounded_sums", (PyCFunction)(void (*)(void))rounded_sums, METH_FASTCALL, rounded_sums_doc},
     {"pick_by_class", (PyCFunction)(void (*)(void))pick_by_class, METH_FASTCALL, pick_by_class_doc},
+    {"reprieve", (PyCFunction)(void (*)(void))reprieve, METH_FASTCALL, reprieve_doc},
+    {"victim_losses", (PyCFunction)(void (*)(void))victim_losses, METH_FASTCALL, victim_losses_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -16,8 +16,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Classes = NDArray[np.int32]
+Masks = NDArray[np.bool_]
 
 _BEST = 100
+_CRITERIA = 5
 LEAST, MOST, BY_SHAPE = 0, 1, 2
 """Strategies of `allocation_scores`: least allocated, most allocated, or RequestedToCapacityRatio by a shape."""
 
@@ -211,3 +213,50 @@ def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:
     """Write the cells of these rows, column after column. IndexError for a row beyond a column."""
     for part, column in zip(out.reshape(len(columns), len(rows)), columns, strict=True):
         column.take(rows, out=part)
+
+
+def reprieve(stays: Masks, kinds: Classes, resources: Sequence[tuple[Ints, Ints]]) -> None:
+    """Add pods to nodes one after the other, each if it fits; `stays` receives a True for those.
+
+    `kinds` has the first pod of every node, then the second one of every node, and so on; -1 where there is none.
+    `resources`, at least one: what is free on each node, which is reduced, and what a pod of each kind takes, with one
+    more number at the end.
+    """
+    nodes = len(resources[0][0])
+    if not nodes:
+        return
+    for pods, fits in zip(kinds.reshape(-1, nodes), stays.reshape(-1, nodes), strict=True):
+        np.greater_equal(pods, 0, out=fits)
+        for free, amounts in resources:
+            fits &= free >= amounts[pods]
+        for free, amounts in resources:
+            free -= amounts[pods] * fits
+
+
+def victim_losses(
+    out: Floats, stays: Masks, kinds: Classes, violating: Masks, started: Floats, priorities: Ints, offset: int
+) -> None:
+    """Compute the losses of nodes by the criteria of preemption: one criterion of all nodes, then the next one.
+
+    These are the number of violating victims, the highest priority, the sum of priorities, each increased by `offset`,
+    the number of victims and the negated earliest start of those of the highest priority; all are infinite for a node
+    without victims. `stays`, `kinds`, `violating` and `started` have the first pod of every node, then the
+    second one, and so on. `priorities` are those of the kinds, with one more number at the end.
+    """
+    losses = out.reshape(_CRITERIA, -1)
+    if not losses.size:
+        return
+    losses[:] = np.inf
+    if not len(kinds):
+        return
+    shape = (-1, losses.shape[1])
+    kinds, violating, started = kinds.reshape(shape), violating.reshape(shape), started.reshape(shape)
+    victims, priority = (kinds >= 0) & ~stays.reshape(shape), priorities[kinds]
+    highest = np.where(victims, priority, -offset).max(0)
+    earliest = np.where(victims & (priority == highest), started, np.inf).min(0)
+    total = np.where(victims, priority + offset, 0).sum(0)
+    number = victims.sum(0)
+    for criterion, values in zip(
+        losses, ((victims & violating).sum(0), highest, total, number, -earliest), strict=True
+    ):
+        np.copyto(criterion, values, where=number > 0)

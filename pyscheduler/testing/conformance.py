@@ -6,7 +6,7 @@ error, so both are compared node by node, for all nodes and for a subset.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from pyscheduler.api import (
     Cycle,
     FilterPlugin,
     NodeEquivalence,
+    NodeInfo,
     NodeObject,
     NodeTable,
     Plugin,
@@ -34,9 +35,9 @@ def assert_forms_agree(plugin: Plugin, pod: Pod, nodes: Iterable[NodeObject], ru
     """Raise AssertionError unless both forms of Filter and Score of `plugin` return equal results on all nodes.
 
     `nodes` make up the cluster, `running` are the pods assigned to them by `node_name`, and `pod` is the incoming pod.
-    Nodes that `filter_equivalence` or `score_equivalence` groups must have equal results, and normalised scores must be
-    in 0..100. Filter is not compared if PreFilter rejects or skips the pod, and nothing is after a StatusError in
-    PreFilter or PreScore.
+    Nodes that `filter_equivalence` or `score_equivalence` groups must have equal results, those with the
+    `required_room` must fit, and normalised scores must be in 0..100. Filter is not compared if PreFilter rejects or
+    skips the pod, and nothing is after a StatusError in PreFilter or PreScore.
     """
     state = ClusterState()
     for node in nodes:
@@ -66,9 +67,19 @@ def assert_filters_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTabl
     for i, node in enumerate(nodes):
         plain, column = plugin.filter(cycle, pod, node), results.at(i)
         assert plain == column, f"{plugin.name} on {node.name}: filter returns {plain}, filter_all returns {column}"
+    room = plugin.required_room(cycle, pod)
+    for i, node in enumerate(nodes if room is not None else ()):
+        assert (results.at(i) is None) is _has_room(node, room or {}), f"{plugin.name}: required_room on {node.name}"
     equivalence = plugin.filter_equivalence(cycle)
     if equivalence is not None:
         _assert_equivalent(plugin, "filter_equivalence", equivalence, nodes, [results.at(i) for i in range(len(nodes))])
+
+
+def _has_room(node: NodeInfo, required: Mapping[str, int]) -> bool:
+    return len(node.pods) < node.allowed_pods and all(
+        node.allocatable.get(resource, 0) - node.requested.get(resource, 0) >= amount
+        for resource, amount in required.items()
+    )
 
 
 def assert_scores_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:

@@ -379,7 +379,7 @@ PLANTS = (
         "DefaultPreemption",
         "most victims are preferred",
         "intree.preemption.dry_run_result.least",
-        lambda losses: [int(np.argmax(np.where(np.isinf(losses[:, 3]), 0, losses[:, 3])))],
+        lambda losses: np.argmax(np.where(np.isinf(losses[:, 3]), 0, losses[:, 3]), keepdims=True),
     ),
     _plant(
         "DefaultPreemption",

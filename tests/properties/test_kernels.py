@@ -290,3 +290,80 @@ def test_read_only_output_is_rejected() -> None:
     out.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         compiled.balance_scores(out, REQUESTS)
+
+
+@st.composite
+def reprieves(draw: st.DrawFn) -> tuple[Classes, tuple[tuple[Ints, Ints], ...]]:
+    """Kinds of up to four pods of each node, and one to three resources with what is free and what a kind takes."""
+    kinds = draw(
+        st.lists(st.integers(-1, 2), max_size=4 * NODES).map(lambda cells: cells[: len(cells) // NODES * NODES])
+    )
+    amounts = st.lists(numbers(1000), min_size=3, max_size=3).map(lambda cells: np.array([*cells, 0], np.int64))
+    resources = draw(st.lists(st.tuples(columns(3000), amounts), min_size=1, max_size=3))
+    return np.array(kinds, np.int32), tuple(resources)
+
+
+def reprieved(
+    form: Any, kinds: Classes, resources: tuple[tuple[Ints, Ints], ...]
+) -> tuple[list[bool], list[list[int]]]:
+    """Return the pods that stay, and what is free then."""
+    stays, free = np.ones(len(kinds), np.bool_), tuple((free.copy(), amounts) for free, amounts in resources)
+    form.reprieve(stays, kinds, free)
+    return stays.tolist(), [each.tolist() for each, _ in free]
+
+
+@given(reprieves())
+def test_reprieve(arguments: tuple[Classes, tuple[tuple[Ints, Ints], ...]]) -> None:
+    assert reprieved(compiled, *arguments) == reprieved(numpy_form, *arguments)
+
+
+def test_reprieved_pods_take_room_from_those_after_them() -> None:
+    kinds = np.array([0, 0, 1, 0, 1, -1, 2, 2], np.int32)  # four pods of each of two nodes
+    resources = ((np.array([5, 2]), np.array([3, 2, 0, 0])), (np.array([2, 9]), np.array([1, 1, 0, 0])))
+    for form in (compiled, numpy_form):
+        stays, free = reprieved(form, kinds, resources)
+        assert stays == [True, False, True, False, False, False, True, True]
+        assert free == [[0, 2], [0, 9]]
+
+
+@pytest.mark.parametrize(
+    ("stays", "kinds", "amounts", "error"),
+    [
+        pytest.param(8, [0] * 7, [1, 0], ValueError, id="fewer kinds than results"),
+        pytest.param(7, [0] * 7, [1, 0], ValueError, id="fewer pods than nodes"),
+        pytest.param(8, [1] * 8, [1, 0], IndexError, id="a kind without an amount"),
+        pytest.param(8, [-2] * 8, [1, 0], IndexError, id="a negative kind"),
+        pytest.param(8, [-1] * 8, [], ValueError, id="no amounts"),
+    ],
+)
+def test_reprieve_rejects_pods_out_of_bounds(
+    stays: int, kinds: list[int], amounts: list[int], error: type[Exception]
+) -> None:
+    resources = ((np.zeros(NODES, np.int64), np.array(amounts, np.int64)),)
+    with pytest.raises(error):
+        compiled.reprieve(np.zeros(stays, np.bool_), np.array(kinds, np.int32), resources)
+
+
+@given(reprieves(), st.data())
+def test_victim_losses(arguments: tuple[Classes, tuple[tuple[Ints, Ints], ...]], data: st.DataObject) -> None:
+    kinds, ((_, priorities), *_) = arguments
+    stays, violating = (np.array([data.draw(st.booleans()) for _ in kinds], np.bool_) for _ in range(2))
+    started = np.array([data.draw(st.sampled_from([0.0, 1.5, math.inf])) for _ in kinds], np.float64)
+    of_compiled, of_numpy = np.zeros(5 * NODES), np.ones(5 * NODES)
+    for form, out in ((compiled, of_compiled), (numpy_form, of_numpy)):
+        form.victim_losses(out, stays, kinds, violating, started, priorities - 500, 1 << 31)
+    assert of_compiled.tolist() == of_numpy.tolist()
+
+
+@pytest.mark.parametrize(
+    ("losses", "stays", "kind", "error"),
+    [
+        pytest.param(5 * NODES - 1, NODES, 0, ValueError, id="no five criteria"),
+        pytest.param(5 * NODES, NODES - 1, 0, ValueError, id="fewer results than pods"),
+        pytest.param(5 * NODES, NODES, 1, IndexError, id="a kind without a priority"),
+    ],
+)
+def test_victim_losses_rejects_pods_out_of_bounds(losses: int, stays: int, kind: int, error: type[Exception]) -> None:
+    kinds, mask, started = np.full(NODES, kind, np.int32), np.zeros(NODES, np.bool_), np.zeros(NODES)
+    with pytest.raises(error):
+        compiled.victim_losses(np.zeros(losses), mask[:stays], kinds, mask, started, np.zeros(2, np.int64), 0)

@@ -90,16 +90,17 @@ def test_budget_violations_are_those_of_the_plain_form(batches: list[list[list[P
 def test_losses_are_those_of_the_plain_form(nodes: list[list[Pod]], data: st.DataObject) -> None:
     shape = max(map(len, nodes)), len(nodes)
     victims, violating = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-    priorities, start = np.full(shape, 7), np.zeros(shape)
+    kinds, numbers, start = PodKinds(), np.full(shape, -1, np.int32), np.zeros(shape)
     candidates = {}
     for j, on_node in enumerate(nodes):
         for i, each in enumerate(on_node):
             victims[i, j], violating[i, j] = data.draw(st.booleans()), data.draw(st.booleans())
-            priorities[i, j], start[i, j] = each.priority, each.started
+            numbers[i, j], start[i, j] = kinds.number(each), each.started
         chosen = [each for i, each in enumerate(on_node) if victims[i, j]]
         if chosen:
             candidates[str(j)] = Candidate(tuple(chosen), int((victims[:, j] & violating[:, j]).sum()))
-    losses = losses_of(victims, violating, priorities, start)
+    priorities = np.array([*(signature.priority for signature in kinds.signatures), 0])
+    losses = losses_of(numbers, ~victims, violating, start, priorities)
     for j, found in enumerate(losses.tolist()):
         assert found == (list(loss(candidates[str(j)])) if str(j) in candidates else [math.inf] * 5)
     if candidates:

@@ -25,6 +25,7 @@ from pyscheduler.api.victims import PotentialVictims, Reprieve
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.preemption.nominated_pods import joined, no_victims, with_nominated_pods
+from pyscheduler.core.preemption.reprieve import reprieve_by_room, required_room
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.row_filters import run_filter_on_table
 from pyscheduler.core.result_cache.uncached_evaluation import (
@@ -102,10 +103,15 @@ class DryRunner:
         the first filter that needs more than a node's row; the remaining filters run in dry runs only.
         """
         n, nominated = len(rows), self._nominated_pods(pod, rows)
-        twin, table = np.array([*nominated], np.intp), TableWithoutLowerPriority(self.state, pod.priority, rows)
-        if nominated:
+        if nominated and required_room(self.plugins(cycle).pod_dependent_filters, cycle, pod) is None:
+            twin = np.array([*nominated], np.intp)
             nodes = no_victims(rows)
-            table = ReprieveTable(self.state, pod.priority, joined(nodes, with_nominated_pods(nodes, nominated)), 0)
+            table: TableWithoutLowerPriority = ReprieveTable(
+                self.state, pod.priority, joined(nodes, with_nominated_pods(nodes, nominated)), 0
+            )
+        else:  # nominated pods only take room: a node that has enough with them also has enough without them
+            twin = np.empty(0, np.intp)
+            table = TableWithoutLowerPriority(self.state, pod.priority, rows, nominated)
         statuses, is_complete = self._first_rejections(cycle, pod, table)
         codes, beside = statuses.codes[:n], statuses.codes[n:]
         # Filter runs with the nominated pods first; without them only if it accepts the pod.
@@ -120,10 +126,15 @@ class DryRunner:
     def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
         """Return which of the pods stay when they are added back one by one (`DryRuns.reprieve_pods`)."""
         (steps, n), nominated = victims.pods.shape, self._nominated_pods(pod, victims.rows)
+        filters = self.plugins(cycle).pod_dependent_filters
+        required = required_room(filters, cycle, pod)
+        if required is not None:
+            for plugin in filters:
+                self._count_evaluations(cycle, plugin, steps * (n + len(nominated)))
+            return reprieve_by_room(self.state, pod, victims, nominated, required)
         stays, twin = np.zeros((steps, n), np.bool_), np.array([*nominated], np.intp)
         pods = joined(victims, with_nominated_pods(victims, nominated)) if nominated else victims
         table = ReprieveTable(self.state, pod.priority, pods, steps)
-        filters = self.plugins(cycle).pod_dependent_filters
         for i in range(steps):
             table.put(i)
             rejected = self._rejected(filters, cycle, pod, table, twin)
@@ -196,13 +207,16 @@ class DryRunner:
 
         The dry runs that follow report that node, if the filters before this one accept it.
         """
-        self.profiles[cycle.profile].evaluations.filter[plugin.name].n += len(table)
+        self._count_evaluations(cycle, plugin, len(table))
         try:
             return run_filter_on_table(plugin, cycle, pod, table)
         except PluginFailed as failed:
             if isinstance(failed.error, StatusError):
                 return None
             raise
+
+    def _count_evaluations(self, cycle: Cycle, plugin: FilterPlugin, n: int) -> None:
+        self.profiles[cycle.profile].evaluations.filter[plugin.name].n += n
 
 
 def _reads(plugin: FilterPlugin) -> Reads:

@@ -6,21 +6,23 @@ counts by domain would have to be different for each node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
-from pyscheduler.api.pod import HostPort, PodSignature
+from pyscheduler.api.pod import HostPort, Pod, PodSignature
 from pyscheduler.api.resources import CPU, MEMORY
 from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
 from pyscheduler.api.victims import PotentialVictims
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.table import ColumnSource, ColumnTable
 
+_NO_PODS: Mapping[int, Sequence[Pod]] = MappingProxyType({})
 TOO_BIG = 1 << 50
 """Amounts from here on are left to dry runs, so that sums over pods fit int64."""
 
@@ -28,11 +30,19 @@ TOO_BIG = 1 << 50
 class TableWithoutLowerPriority(ColumnTable):
     """Table of all nodes, or of some rows, without the pods below `priority`."""
 
-    __slots__ = ("_priority", "overflowed")
+    __slots__ = ("_nominated", "_priority", "overflowed")
 
-    def __init__(self, state: ColumnSource, priority: int, rows: NDArray[np.intp] | None = None) -> None:
+    def __init__(
+        self,
+        state: ColumnSource,
+        priority: int,
+        rows: NDArray[np.intp] | None = None,
+        nominated: Mapping[int, Sequence[Pod]] = _NO_PODS,
+    ) -> None:
+        """`nominated` are pods to add to some nodes, by index: to requests and numbers of pods, not to other counts."""
         super().__init__(state, rows)
         self._priority = priority
+        self._nominated = nominated
         self.overflowed: Mask = np.zeros(len(self), np.bool_)
         """Mask of the nodes with amounts too large for this table: values read for them are wrong."""
 
@@ -51,7 +61,7 @@ class TableWithoutLowerPriority(ColumnTable):
         return [self._node(i).name for i in range(len(self))]
 
     def requested(self, resource: str) -> Ints:
-        return self._without_lower(super().requested(resource), _ResourceRequests(resource))
+        return self._without_lower(super().requested(resource), ResourceRequests(resource))
 
     def non_zero_requested(self, resource: str) -> Ints:
         if resource not in (CPU, MEMORY):
@@ -60,7 +70,7 @@ class TableWithoutLowerPriority(ColumnTable):
 
     @property
     def pod_counts(self) -> Ints:
-        return self._without_lower(super().pod_counts, _Pods())
+        return self._without_lower(super().pod_counts, NumberOfPods())
 
     def count_pods(self, count: PodCount) -> Ints:
         return super().count_pods(_Remaining(self._priority, count))
@@ -80,7 +90,12 @@ class TableWithoutLowerPriority(ColumnTable):
     def _without_lower(self, amounts: Ints, count: PodCount) -> Ints:
         """Return the nodes' amounts without those of lower-priority pods; `count` is the amount of a pod."""
         self.overflowed |= amounts >= TOO_BIG
-        return amounts - super().count_pods(_CountBelow(self._priority, count))
+        remaining: Ints = amounts - super().count_pods(_CountBelow(self._priority, count))
+        for i, pods in self._nominated.items():
+            amount = int(remaining[i]) + sum(count.of(pod.signature) for pod in pods)
+            self.overflowed[i] |= amount >= TOO_BIG
+            remaining[i] = min(amount, TOO_BIG)
+        return remaining
 
     def _with_other_ports(self) -> list[int]:
         """Return the nodes on which this table may have other used ports than the cluster."""
@@ -91,11 +106,13 @@ class TableWithoutLowerPriority(ColumnTable):
         lower = (pod.signature.host_ports for pod in node.pods.values() if pod.priority < self._priority)
         return node.used_ports.difference(*lower)
 
-    def _copy_of(self, index: int, node: NodeRow) -> NodeRow:  # noqa: ARG002
+    def _copy_of(self, index: int, node: NodeRow) -> NodeRow:
         copy = node.copy()
         for pod in node.pods.values():
             if pod.priority < self._priority:
                 copy.take(pod.uid)
+        for pod in self._nominated.get(index, ()):
+            copy.put(pod)
         return copy
 
 
@@ -139,7 +156,7 @@ class ReprieveTable(TableWithoutLowerPriority):
             np.subtract(of_nodes, of_pods[i] * nodes, out=of_nodes)  # several times faster than `where`
 
     def requested(self, resource: str) -> Ints:
-        return self._with_added(_ResourceRequests(resource), lambda: super(ReprieveTable, self).requested(resource))
+        return self._with_added(ResourceRequests(resource), lambda: super(ReprieveTable, self).requested(resource))
 
     def non_zero_requested(self, resource: str) -> Ints:
         if resource not in (CPU, MEMORY):
@@ -150,7 +167,7 @@ class ReprieveTable(TableWithoutLowerPriority):
 
     @property
     def pod_counts(self) -> Ints:
-        return self._with_added(_Pods(), lambda: super(ReprieveTable, self).pod_counts)
+        return self._with_added(NumberOfPods(), lambda: super(ReprieveTable, self).pod_counts)
 
     def count_pods(self, count: PodCount) -> Ints:
         return self._with_added(count, lambda: super(ReprieveTable, self).count_pods(count))
@@ -198,7 +215,7 @@ class HostPortCount(PodCount):
 
 
 @dataclass(frozen=True, slots=True)
-class _Pods(PodCount):
+class NumberOfPods(PodCount):
     """Number of pods."""
 
     terminating: bool = True
@@ -208,7 +225,7 @@ class _Pods(PodCount):
 
 
 @dataclass(frozen=True, slots=True)
-class _ResourceRequests(PodCount):
+class ResourceRequests(PodCount):
     """Requests of one resource."""
 
     resource: str

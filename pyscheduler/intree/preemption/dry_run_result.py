@@ -74,14 +74,15 @@ class DryRunResult:
 
     def reject(self, statuses: NodeToStatus) -> None:
         """Count the nodes that even without their pods of lower priority reject the pod."""
+        if not statuses.rejections:
+            return
         counts = np.bincount(statuses.codes, minlength=len(statuses.rejections) + 1).tolist()
         for rejection, count in zip(statuses.rejections, counts[1:], strict=True):
             self.rejections[rejection.reasons] += count
 
     def batch(self, nodes: NodeTable, victims: VictimMatrix, stays: NDArray[np.bool_], needs_dry_run: Mask) -> Batch:
         """Return a batch with the outcomes of the nodes that need no dry run of their own."""
-        is_victim = (victims.potential.pods >= 0) & ~stays
-        losses = losses_of(is_victim, victims.violating, victims.priorities, victims.started)
+        losses = losses_of(victims.potential.pods, stays, victims.violating, victims.started, victims.priorities)
         losses[needs_dry_run] = math.inf
         batch = Batch(nodes, victims.potential.rows, losses, stays)
         for j in np.flatnonzero((losses[:, 0] == math.inf) & ~needs_dry_run).tolist():
@@ -124,16 +125,17 @@ class DryRunResult:
 
     def best(self) -> tuple[str, ...]:
         """Return the names of the equally good nodes, in the order of the search."""
-        return tuple(batch.node(j).name for batch, j in map(self._place, self._least()))
+        return tuple(batch.node(j).name for batch, j in map(self._place, self._least().tolist()))
 
     def nominate(self) -> tuple[str, Candidate]:
         """Return the first of the best nodes, with its victims."""
-        batch, j = self._place(self._least()[0])
+        batch, j = self._place(int(self._least()[0]))
         return batch.node(j).name, batch.candidate(self.pod, j, self._budgets)
 
-    def _least(self) -> list[int]:
+    def _least(self) -> NDArray[np.intp]:
         """Return the positions of the best nodes in the search."""
-        return least(np.concatenate([batch.losses for batch in self._batches]))
+        losses = [batch.losses for batch in self._batches]
+        return least(losses[0] if len(losses) == 1 else np.concatenate(losses))
 
     def _place(self, position: int) -> tuple[Batch, int]:
         """Return the batch of a position in the search, and the index there."""

@@ -6,13 +6,13 @@ and the earliest start time of those of the highest priority, the latest such ti
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api import Candidate
+from pyscheduler.kernels import victim_losses
 
 Loss = tuple[float, float, float, float, float]
 Losses = NDArray[np.float64]
@@ -30,13 +30,15 @@ def best(candidates: Mapping[str, Candidate]) -> tuple[str, ...]:
     return tuple(names[i] for i in least(np.array([loss(candidate) for candidate in candidates.values()])))
 
 
-def least(losses: Losses) -> list[int]:
-    """Return the indexes of the nodes with the least loss."""
-    indexes = np.arange(len(losses))
-    for criterion in range(_CRITERIA):
-        column = losses[indexes, criterion]
-        indexes = indexes[column == column.min()]
-    return indexes.tolist()
+def least(losses: Losses) -> NDArray[np.intp]:
+    """Return the indexes of the nodes with the least loss, in ascending order."""
+    indexes = None  # None: all nodes, as they often agree in most criteria
+    for column in losses.T:
+        values = column if indexes is None else column[indexes]
+        is_least = values == values[values.argmin()]
+        if np.count_nonzero(is_least) < len(values):
+            indexes = np.flatnonzero(is_least) if indexes is None else indexes[is_least]
+    return np.arange(len(losses)) if indexes is None else indexes
 
 
 def loss(candidate: Candidate) -> Loss:
@@ -48,21 +50,25 @@ def loss(candidate: Candidate) -> Loss:
     return candidate.pdb_violations, highest, total, len(victims), -earliest
 
 
-def not_candidates(nodes: int) -> Losses:
-    """Return the losses of nodes that are not candidates."""
-    return np.full((nodes, _CRITERIA), math.inf)
-
-
 def losses_of(
-    victims: NDArray[np.bool_], violating: NDArray[np.bool_], priorities: NDArray[np.int64], start: NDArray[np.float64]
+    pods: NDArray[np.int32],
+    stays: NDArray[np.bool_],
+    violating: NDArray[np.bool_],
+    start: NDArray[np.float64],
+    priorities: NDArray[np.int64],
 ) -> Losses:
-    """Return the losses of nodes; `[i, j]` is pod `i` of node `j`, with a True in `victims` if it is a victim."""
-    if not len(victims):
-        return not_candidates(victims.shape[1])
-    highest = np.where(victims, priorities, -OFFSET).max(0)
-    earliest = np.where(victims & (priorities == highest), start, math.inf).min(0)
-    number = victims.sum(0)
-    total = np.where(victims, priorities + OFFSET, 0).sum(0)
-    losses = np.stack(((victims & violating).sum(0), highest, total, number, -earliest), axis=1)
-    losses[number == 0] = math.inf
-    return losses
+    """Return the losses of nodes; `[i, j]` is pod `i` of node `j`, by the number of its kind, and -1 is no pod.
+
+    All pods are victims that do not stay. `priorities` are those of the kinds (`PodKinds.values`).
+    """
+    losses, flat = np.empty((_CRITERIA, pods.shape[1])), pods.size
+    victim_losses(
+        losses.reshape(-1),
+        stays.reshape(flat),
+        pods.reshape(flat),
+        violating.reshape(flat),
+        start.reshape(flat),
+        priorities,
+        OFFSET,
+    )
+    return losses.T

@@ -32,6 +32,7 @@ class VictimMatrix(NamedTuple):
     violating: NDArray[np.bool_]
     """Mask of the pods with evictions that violate a PodDisruptionBudget."""
     priorities: NDArray[np.int64]
+    """Priority of each kind of pods."""
     started: NDArray[np.float64]
     """Start time of each pod in seconds, infinity if it has not started."""
 
@@ -103,16 +104,19 @@ class PotentialVictimColumns:
             pods, start = np.take_along_axis(pods, order, axis=0), np.take_along_axis(start, order, axis=0)
             violating = np.take_along_axis(violating, order, axis=0)
         potential = PotentialVictims(rows, pods, self.kinds, lambda j: self._reprieve_order(nodes[rows[j]], budgets))
-        return VictimMatrix(potential, violating, self.kinds.values(_Priority())[pods], start)
+        return VictimMatrix(potential, violating, self.kinds.values(_Priority()), start)
 
     def _by_importance(
         self, rows: NDArray[np.intp], counts: NDArray[np.intp]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return kinds and start times of the rows' pods by descending importance; kind -1 where there is no pod."""
         place = np.arange(counts.max(initial=0))[:, None]
+        index = self._first[rows] + place
+        kinds = self._kind.take(index, mode="clip")
         exists = place < counts
-        index = np.where(exists, self._first[rows] + place, 0)
-        return np.where(exists, self._kind[index], np.int32(-1)), self._started[index]
+        if not exists.all():
+            kinds[~exists] = -1
+        return kinds, self._started.take(index, mode="clip")
 
     def _lower(self, node: NodeInfo) -> Iterator[Pod]:
         return (pod for pod in node.pods.values() if pod.priority < self._priority)

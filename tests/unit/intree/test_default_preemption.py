@@ -313,6 +313,24 @@ def test_dry_run_stops_at_enough_candidates(guarded: frozenset[int], tried: int,
     assert len(seen) > 3, "it starts somewhere else each time"
 
 
+def test_search_in_several_batches_covers_each_node_once() -> None:
+    harness = Harness()
+    harness.add_object(PDB, budget("x", 0, ALL_A))
+    harness.add(*(node(f"n{i}", cpu="1") for i in range(70)), *(low(f"a{i}", f"n{i}") for i in range(70)))
+    subject, dry_runs = high().build(harness.machine.context.shapes), CountingDryRuns(harness.handle, at_once=True)
+    cycle = Cycle(harness.now, "default-scheduler", "high")
+    diagnosis = schedule_pod(harness.machine.context.runtimes["default-scheduler"], cycle, subject)
+    assert isinstance(diagnosis, Diagnosis)
+    plugin: Any = DefaultPreemption(DefaultPreemption.Args(0, 9), replace(harness.handle, dry_runs=dry_runs))
+    plugin.post_filter(cycle, subject, diagnosis)
+    assert sorted(dry_runs.tried) == sorted(f"n{i}" for i in range(70)), "each violates the budget, so none is enough"
+
+
+def test_no_node_helps_if_all_are_unresolvable() -> None:
+    found = search(node("n1", cpu="1").unschedulable(), node("n2", cpu="1").unschedulable(), low("a"), of=high())
+    assert (found.candidates, found.message) == ({}, f"preemption: 0/2 nodes are available: 2 {NOT_HELPFUL}.")
+
+
 @pytest.mark.parametrize(
     ("percentage", "absolute", "problem"),
     [

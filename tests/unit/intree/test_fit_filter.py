@@ -6,11 +6,13 @@ import pytest
 
 from pyscheduler.api import Action, ClusterEvent
 from pyscheduler.intree import NodeResourcesFit
-from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
+from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
+from pyscheduler.testing.conformance import assert_filters_agree
 
 from .cluster import (
     Reasons,
     build,
+    cycle,
     node_added,
     node_updated,
     pod_deleted,
@@ -18,6 +20,7 @@ from .cluster import (
     reasons,
     rejections,
     requeues,
+    table,
 )
 
 GPU = "nvidia.com/gpu"
@@ -161,3 +164,20 @@ def test_requeue_of_pod_rejected_by_fit(event: ClusterEvent, requeued: bool) -> 
 def test_requeue_on_pod_scale_down(old: PodBuilder, new: PodBuilder, requeued: bool) -> None:
     event = pod_updated(Action.UPDATE_POD_SCALE_DOWN, old, new)
     assert requeues(build(NodeResourcesFit), HUNGRY, event) is requeued
+
+
+def test_required_room_is_not_given_for_devices_or_resizes() -> None:
+    """Devices are DynamicResources' to check where a node has none; a resized pod has its place already."""
+    harness = Harness()
+    device_class = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}}
+    harness.apply({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", **device_class})
+    plugin = NodeResourcesFit(NodeResourcesFit.Args(), harness.handle)
+    full = table([node("n", cpu="2", pods="1")], [pod("u").on("n").requests(cpu="1")])
+    resize, usual = cycle(), cycle()
+    resize.is_resize = True
+    assert_filters_agree(plugin, resize, pod("u").requests(cpu="2").build(), full)
+    assert plugin.required_room(resize, pod("u").build()) is None
+    assert_filters_agree(plugin, usual, pod().request(GPU, "1").build(), table([node("n")]))
+    assert plugin.required_room(usual, pod().build()) is None
+    assert_filters_agree(plugin, usual, pod().requests(cpu="1").build(), full)
+    assert plugin.required_room(usual, pod().build()) == {"cpu": 1000}

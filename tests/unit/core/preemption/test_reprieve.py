@@ -106,6 +106,13 @@ def test_overflowing_amounts_need_a_dry_run() -> None:
     assert reprieved(*nodes, *placed, preemptor=high_priority().requests(memory="1Gi")) == {"n2": []}
 
 
+def test_overflowing_nominated_pods_need_a_dry_run() -> None:
+    huge = [pod(name).priority(20).nominated("n1").requests(memory="1Pi") for name in ("x", "y")]
+    placed = low_priority("a", "n1", "2"), low_priority("b", "n2", "2")
+    nodes = node("n1", cpu="3", memory=NEAR_INT64_MAX), node("n2", cpu="3")
+    assert reprieved(*nodes, *placed, *huge, preemptor=high_priority().requests(cpu="2", memory="1Gi")) == {"n2": []}
+
+
 @pytest.mark.parametrize(
     "preemptor",
     [
