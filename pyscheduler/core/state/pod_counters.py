@@ -111,7 +111,7 @@ class PodCounter(ABC, Generic[V]):
 class RowCounter(PodCounter[int]):
     """Values of one PodCount per row, and their sums by domain."""
 
-    __slots__ = ("_base", "_changes", "_count", "_sums", "cells")
+    __slots__ = ("_changes", "_count", "_sums", "cells", "mark")
 
     def __init__(self, count: PodCount, n: int) -> None:
         super().__init__()
@@ -119,8 +119,8 @@ class RowCounter(PodCounter[int]):
         self.cells: NDArray[np.int64] = np.zeros(max(n, 1), np.int64)
         self._changes: list[tuple[int, int]] = []
         """Last changes as (row, amount)."""
-        self._base = 0
-        """Number of changes that were dropped."""
+        self.mark = 0
+        """Position after the newest change."""
         self._sums: dict[int, SumsByDomain] = {}
 
     @property
@@ -146,18 +146,13 @@ class RowCounter(PodCounter[int]):
         amount = pods * value
         self.cells[row] += amount
         self._changes.append((row, amount))
+        self.mark += 1
         if len(self._changes) > 2 * CHANGES:
             del self._changes[:CHANGES]
-            self._base += CHANGES
-
-    @property
-    def mark(self) -> int:
-        """Position after the newest change."""
-        return self._base + len(self._changes)
 
     def since(self, mark: int) -> list[tuple[int, int]] | None:
         """Return the changes after `mark` as (row, amount); None if some of them were dropped."""
-        start = mark - self._base
+        start = len(self._changes) - (self.mark - mark)
         return None if start < 0 else self._changes[start:]
 
     def sums(self, domains: Domains) -> DomainSums:
@@ -198,7 +193,7 @@ class RowCounter(PodCounter[int]):
         self._drop_changes()
 
     def _drop_changes(self) -> None:
-        self._base = self.mark + 1
+        self.mark += 1  # so that changes after an earlier mark are incomplete
         self._changes.clear()
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,11 +163,8 @@ class SpreadScore(NamedTuple):
 
 
 class _Weighted(NamedTuple):
-    """Weights of constraints, with what they were computed from: the scored nodes and their domains."""
+    """Weights of constraints for the nodes that were feasible."""
 
-    spreads: SpreadConstraints
-    eligible: ref[NDArray[np.intp]]
-    """Array that belongs to the eligible domains, and keeps none of former nodes alive."""
     rows: ref[NDArray[np.intp]] | None
     """The scored nodes; None for all."""
     scores: tuple[ConstraintScore, ...]
@@ -177,48 +174,38 @@ class _Weighted(NamedTuple):
     counts_itself: bool
 
     @staticmethod
-    def of(
-        spreads: SpreadConstraints,
-        signature: PodSignature,
-        eligible: tuple[EligibleDomains, ...],
-        feasible: NodeTable,
-        require_all: bool,
-    ) -> _Weighted:
-        """Return the weights for pods of the signature with these nodes feasible."""
-        rows, scores = feasible.positions, _weighted(spreads, eligible, feasible, require_all)
-        of_rows = None if isinstance(rows, slice) else ref(rows)
+    def of(scores: tuple[ConstraintScore, ...], signature: PodSignature, rows: NDArray[np.intp] | slice) -> _Weighted:
+        """Return the weights in `scores` for pods of the signature with these rows feasible."""
         by_domain = [each.spread.count for each in scores if each.pod_counts is not None]
         counts_itself = any(count is not None and count.of(signature) for count in by_domain)
-        return _Weighted(spreads, ref(eligible[0].domains.ids), of_rows, scores, _equivalence(scores), counts_itself)
+        return _Weighted(None if isinstance(rows, slice) else ref(rows), scores, _equivalence(scores), counts_itself)
 
-    def holds(self, eligible: tuple[EligibleDomains, ...], feasible: NodeTable) -> bool:
-        """Return True if the weights are still those with these nodes feasible."""
-        rows = feasible.positions
-        same_rows = self.rows is None if isinstance(rows, slice) else self.rows is not None and self.rows() is rows
-        return same_rows and self.eligible() is eligible[0].domains.ids
+    def holds(self, rows: NDArray[np.intp] | slice) -> bool:
+        """Return True if the weights are still those with these rows feasible."""
+        return self.rows is None if isinstance(rows, slice) else self.rows is not None and self.rows() is rows
 
 
 class SpreadScores:
     """States of soft constraints; all but the counts is kept by signature until other nodes are feasible."""
 
     def __init__(self) -> None:
-        self._domains = EligibleDomainsCache()
-        self._weighted: WeakKeyDictionary[PodSignature, _Weighted] = WeakKeyDictionary()
+        self._domains = EligibleDomainsCache[_Weighted]()
 
     def of(
         self, spreads: SpreadConstraints, signature: PodSignature, feasible: NodeTable, require_all: bool
     ) -> SpreadScore:
         """Return the state for a pod of the signature; `require_all` as in `EligibleDomainsCache.of`."""
-        whole = feasible.all_nodes
-        eligible = self._domains.of(spreads, signature, whole, require_all)
-        last = self._weighted.get(signature)
-        if last is None or last.spreads is not spreads or not last.holds(eligible, feasible):
-            last = self._weighted[signature] = _Weighted.of(spreads, signature, eligible, feasible, require_all)
-        scores = [
+        whole, rows = feasible.all_nodes, feasible.positions
+        eligible, of_signature = self._domains.of(spreads, signature, whole, require_all)
+        last = of_signature.derived
+        if last is None or not last.holds(rows):
+            scores = _weighted(spreads, eligible, feasible, require_all)
+            last = of_signature.derived = _Weighted.of(scores, signature, rows)
+        counted = [
             each if each.pod_counts is None else each.with_counts(count_pods_by_domain(each.spread, domains, whole))
             for each, domains in zip(last.scores, eligible, strict=True)
         ]
-        return SpreadScore(tuple(scores), require_all, last.equivalence, last.counts_itself)
+        return SpreadScore(tuple(counted), require_all, last.equivalence, last.counts_itself)
 
 
 def _weighted(
