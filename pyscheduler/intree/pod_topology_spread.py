@@ -255,7 +255,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return cycle[_PRE_SCORE_STATE].cache_key
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
-        return cycle[_PRE_SCORE_STATE].equivalence
+        return cycle[_PRE_SCORE_STATE].weighted.equivalence
 
 
 def _skip(constraints: ConstraintCache, pod: Pod) -> Skip:
