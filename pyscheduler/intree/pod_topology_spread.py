@@ -113,7 +113,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         selectors = DefaultSelectors(handle)
         self._hard = ConstraintCache(HARD, defaults, selectors)
         self._soft = ConstraintCache(SOFT, defaults, selectors)
-        self._filter_domains = EligibleDomainsCache()
+        self._filter_domains = EligibleDomainsCache[None]()
         self._scores = SpreadScores()
 
     # -- events --------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             return _skip(self._hard, pod)
         nodes = nodes.all_nodes
         _charge(cycle, pod.signature, spreads, nodes)
-        eligible = self._filter_domains.of(spreads, pod.signature, nodes, require_all=True)
+        eligible, _ = self._filter_domains.of(spreads, pod.signature, nodes, require_all=True)
         found = zip(spreads, eligible, strict=True)
         cycle[_PRE_FILTER_STATE] = tuple([Skew.of(spread, domains, nodes) for spread, domains in found])
         return None
@@ -255,7 +255,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return cycle[_PRE_SCORE_STATE].cache_key
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
-        return cycle[_PRE_SCORE_STATE].equivalence
+        return cycle[_PRE_SCORE_STATE].weighted.equivalence
 
 
 def _skip(constraints: ConstraintCache, pod: Pod) -> Skip:

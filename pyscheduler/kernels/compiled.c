@@ -711,9 +711,9 @@ done:
     return answer;
 }
 
-/* Compute the sums of one block; return the greatest, and how many equal it. */
-QUICK static int64_t top_of_block(
-    const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows, Py_ssize_t *count)
+/* Compute the sums of one block; return the greatest, and how many equal it unless it is below `least`. */
+QUICK static int64_t top_of_block(const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows,
+                                  int64_t least, Py_ssize_t *count)
 {
     int64_t cells[STRETCH], tops[LANES], found = 0;
     Py_ssize_t padded = (rows + LANES - 1) / LANES * LANES;
@@ -728,8 +728,9 @@ QUICK static int64_t top_of_block(
             tops[lane] = cells[i + lane] > tops[lane] ? cells[i + lane] : tops[lane];
     for (Py_ssize_t lane = 1; lane < LANES; lane++)
         tops[0] = tops[lane] > tops[0] ? tops[lane] : tops[0];
-    for (Py_ssize_t i = 0; i < rows; i++)
-        found += cells[i] == tops[0];
+    if (tops[0] >= least)
+        for (Py_ssize_t i = 0; i < rows; i++)
+            found += cells[i] == tops[0];
     *count = (Py_ssize_t)found;
     return tops[0];
 }
@@ -751,7 +752,7 @@ static Py_ssize_t picked(const int64_t *totals, const int32_t *classes, const in
             PyErr_SetString(PyExc_IndexError, "there is no such class");
             return -1;
         }
-        int64_t of_block = top_of_block(totals + from, classes + from, sums, length, &count);
+        int64_t of_block = top_of_block(totals + from, classes + from, sums, length, top, &count);
         if (of_block > top) { /* blocks before this one have none of the best rows */
             top = of_block;
             first = from;

@@ -35,7 +35,7 @@ from pyscheduler.intree._scoring import (
 )
 from pyscheduler.intree.node_declared_features import RESTART_ALL
 from pyscheduler.intree.spread.default_selector import SERVICES
-from pyscheduler.intree.spread.score import SpreadScore
+from pyscheduler.intree.spread.score import WeightedConstraints
 from pyscheduler.intree.volumes.objects import CLAIM, CSI_NODE, VOLUME, VOLUME_ATTACHMENT
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_forms_agree
@@ -355,6 +355,6 @@ def test_wrong_score_equivalence_of_nodes_without_hostname_is_reported(monkeypat
     spread = pod().spec(topologySpreadConstraints=[{**constraint, "labelSelector": {}}]).build()
     plugin = PodTopologySpread(PodTopologySpread.Args(), empty_handle())
     assert_forms_agree(plugin, spread, [named.build(), nameless.build()])
-    monkeypatch.setattr(SpreadScore, "equivalence", NodeEquivalence())
+    monkeypatch.setattr(WeightedConstraints, "equivalence", NodeEquivalence())
     with pytest.raises(AssertionError, match="PodTopologySpread: score_equivalence groups named and nameless"):
         assert_forms_agree(plugin, spread, [named.build(), nameless.build()])

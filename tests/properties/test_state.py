@@ -106,7 +106,7 @@ def _skip_write_of_moved_row(patch: pytest.MonkeyPatch) -> None:
 def _keep_old_resources(patch: pytest.MonkeyPatch) -> None:
     def write_allocatable(self: NodeColumns, row: int, amounts: dict[str, int]) -> None:
         for resource, amount in amounts.items():
-            self._column(self._allocatable, resource).set(row, amount)
+            self._column(self.allocatable, resource).set(row, amount)
 
     patch.setattr(NodeColumns, "write_allocatable", write_allocatable)
 

@@ -95,8 +95,8 @@ class ClassResults:
         """Return the cache key of the Filter results; None if the plugins have to run."""
         if self._classes.is_by_row:
             return None
-        keys = [call_guarded(each.name, "Filter", _cache_key, each.filter_cache_key, cycle) for each in self.filters]
-        return None if None in keys else (*self._filter_equivalences, *keys)
+        keys = _cache_keys("Filter", [(each, each.filter_cache_key) for each in self.filters], cycle)
+        return None if keys is None else (*self._filter_equivalences, *keys)
 
     def _run_filters(self, cycle: Cycle, pod: Pod) -> None:
         classes, codes = self._classes, None
@@ -175,11 +175,10 @@ class ClassResults:
         key = self._score_key(cycle, scored)
         if key is None or key != self._last_score_key:
             self._last_score_key = None  # until all have run, in case one raises
-            sums: Scores | int = 0
+            sums = self._totals.rejected_sums.copy()
             for weighted in self.scores:
-                sums = sums + self._final_scores(weighted, cycle, pod, scored) * weighted.weight
-            self._sums = self._totals.rejected_sums.copy()
-            self._sums[scored] = sums
+                sums[scored] += self._final_scores(weighted, cycle, pod, scored) * weighted.weight
+            self._sums = sums
             self._last_score_key = key
         return self._sums
 
@@ -188,10 +187,9 @@ class ClassResults:
         classes = self._classes
         if classes.is_by_row:
             return None
-        plugins = [each.plugin for each in self.scores]
-        keys = [call_guarded(each.name, "Score", _cache_key, each.score_cache_key, cycle) for each in plugins]
+        keys = _cache_keys("Score", [(each.plugin, each.plugin.score_cache_key) for each in self.scores], cycle)
         # The table is compared by identity.
-        return None if None in keys else (classes.table, scored.tobytes(), *self._score_equivalences, *keys)
+        return None if keys is None else (classes.table, scored.tobytes(), *self._score_equivalences, *keys)
 
     def _final_scores(self, weighted: Weighted, cycle: Cycle, pod: Pod, scored: Rows) -> Scores:
         """Return the normalised scores of the scored classes."""
@@ -214,11 +212,21 @@ class ClassResults:
         return self._totals.by_row
 
 
-def _cache_key(method: Callable[[Cycle], Hashable | None], cycle: Cycle) -> Hashable | None:
-    """Return the plugin's cache key. TypeError for one that cannot be compared."""
-    key = method(cycle)
-    hash(key)
-    return key
+def _cache_keys(
+    point: str, methods: Sequence[tuple[Plugin, Callable[[Cycle], Hashable | None]]], cycle: Cycle
+) -> list[Hashable] | None:
+    """Return the cache keys of the plugins, None if one has none. PluginFailed if one raises or cannot be hashed."""
+    keys = []
+    for plugin, method in methods:
+        try:
+            key = method(cycle)
+            hash(key)
+        except BaseException as error:
+            raise_plugin_failed(plugin.name, point, error)
+        if key is None:
+            return None
+        keys.append(key)
+    return keys
 
 
 def _equivalence(

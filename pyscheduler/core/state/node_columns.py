@@ -24,10 +24,11 @@ class NodeColumns:
     """All columns. A resource gets a column when a node or pod has it, a label when a plugin reads it."""
 
     def __init__(self) -> None:
-        self._allocatable: dict[str, IntColumn] = {}
-        self._requested: dict[str, IntColumn] = {}
-        self._non_zero: dict[str, IntColumn] = {CPU: IntColumn(), MEMORY: IntColumn()}
-        self._zeros = IntColumn()
+        self.allocatable: dict[str, IntColumn] = {}
+        """Columns by resource, read only; `no_amounts` stands for the other resources."""
+        self.requested: dict[str, IntColumn] = {}
+        self.non_zero_requested: dict[str, IntColumn] = {CPU: IntColumn(), MEMORY: IntColumn()}
+        self.no_amounts = IntColumn()
         """Column of every resource that no node has."""
         self._common: tuple[IntColumn, ...] | None = None
         """Columns that nearly every pod requests; None after any column was added or dropped."""
@@ -42,55 +43,43 @@ class NodeColumns:
     @property
     def resources(self) -> int:
         """Number of columns for resources."""
-        return len(self._allocatable) + len(self._requested) + len(self._non_zero)
-
-    def allocatable(self, resource: str) -> IntColumn:
-        """Return the allocatable amounts; callers must not change them."""
-        return self._allocatable.get(resource, self._zeros)
-
-    def requested(self, resource: str) -> IntColumn:
-        """Return the requested amounts; callers must not change them."""
-        return self._requested.get(resource, self._zeros)
-
-    def non_zero_requested(self, resource: str) -> IntColumn:
-        """Return the requested amounts with scoring's defaults; callers must not change them."""
-        return self._non_zero.get(resource) or self.requested(resource)
+        return len(self.allocatable) + len(self.requested) + len(self.non_zero_requested)
 
     def together(self, column: IntColumn) -> tuple[IntColumn, ...]:
         """Return the columns to read together with one: the common ones if it is among them, else it alone."""
         common = self._common
         if common is None:
-            optional = (columns.get(r) for r in (CPU, MEMORY) for columns in (self._allocatable, self._requested))
+            optional = (columns.get(r) for r in (CPU, MEMORY) for columns in (self.allocatable, self.requested))
             existing = (numbers for numbers in optional if numbers is not None)
-            common = self._common = (self.pod_counts, self.allowed_pods, *self._non_zero.values(), *existing)
+            common = self._common = (self.pod_counts, self.allowed_pods, *self.non_zero_requested.values(), *existing)
         return common if column in common else (column,)
 
     def write_allocatable(self, row: int, amounts: Mapping[str, int]) -> None:
         """Set every allocatable amount of a row; resources not in `amounts` are set to 0."""
-        for resource in self._allocatable.keys() | amounts.keys():
-            self._column(self._allocatable, resource).set(row, amounts.get(resource, 0))
+        for resource in self.allocatable.keys() | amounts.keys():
+            self._column(self.allocatable, resource).set(row, amounts.get(resource, 0))
 
     def write_requested(self, row: int, amounts: Mapping[str, int], non_zero: Mapping[str, int]) -> None:
         """Set every requested amount of a row."""
-        for resource in self._requested.keys() | amounts.keys():
+        for resource in self.requested.keys() | amounts.keys():
             self.set_requested(row, resource, amounts.get(resource, 0))
-        for resource in self._non_zero:
+        for resource in self.non_zero_requested:
             self.set_non_zero(row, resource, non_zero[resource])
 
     def set_requested(self, row: int, resource: str, amount: int) -> None:
-        self._column(self._requested, resource).set(row, amount)
+        self._column(self.requested, resource).set(row, amount)
 
     def set_non_zero(self, row: int, resource: str, amount: int) -> None:
-        self._non_zero[resource].set(row, amount)
+        self.non_zero_requested[resource].set(row, amount)
 
     def update_requested(self, row: int, node: NodeRow, requests: PodRequests) -> None:
         """Update a row after a pod with these requests was added to the node or removed from it."""
         used, used_non_zero = node.requested, node.non_zero_requested
         try:
             for resource in requests.effective:
-                self._requested[resource].cells[row] = used.get(resource, 0)
+                self.requested[resource].cells[row] = used.get(resource, 0)
             for resource in requests.non_zero:
-                self._non_zero[resource].cells[row] = used_non_zero[resource]
+                self.non_zero_requested[resource].cells[row] = used_non_zero[resource]
             self.pod_counts.cells[row] = len(node.pods)
             self.generations.cells[row] = node.generation
         except (KeyError, IndexError, OverflowError):  # a new resource, a column that must grow, or a huge amount

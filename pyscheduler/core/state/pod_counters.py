@@ -24,7 +24,7 @@ from pyscheduler.core.state.node import NodeRow
 FEW = 8
 """Number of nodes up to which a loop is faster than arrays."""
 CHANGES = 1 << 10
-"""Minimum number of changes that a counter keeps for its sums by domain; to add up all rows is as fast as more."""
+"""Minimum number of changes that a counter keeps for its readers; to read all rows is as fast as more."""
 _MAX_SUMS = 8
 """Maximum number of Domains by which one count is summed at a time."""
 V = TypeVar("V")
@@ -111,7 +111,7 @@ class PodCounter(ABC, Generic[V]):
 class RowCounter(PodCounter[int]):
     """Values of one PodCount per row, and their sums by domain."""
 
-    __slots__ = ("_base", "_changes", "_count", "_sums", "cells")
+    __slots__ = ("_changes", "_count", "_sums", "cells", "mark")
 
     def __init__(self, count: PodCount, n: int) -> None:
         super().__init__()
@@ -119,8 +119,8 @@ class RowCounter(PodCounter[int]):
         self.cells: NDArray[np.int64] = np.zeros(max(n, 1), np.int64)
         self._changes: list[tuple[int, int]] = []
         """Last changes as (row, amount)."""
-        self._base = 0
-        """Number of changes that were dropped."""
+        self.mark = 0
+        """Position after the newest change."""
         self._sums: dict[int, SumsByDomain] = {}
 
     @property
@@ -146,18 +146,15 @@ class RowCounter(PodCounter[int]):
         amount = pods * value
         self.cells[row] += amount
         self._changes.append((row, amount))
+        self.mark += 1
         if len(self._changes) > 2 * CHANGES:
             del self._changes[:CHANGES]
-            self._base += CHANGES
-
-    @property
-    def mark(self) -> int:
-        """Position after the newest change."""
-        return self._base + len(self._changes)
+        for sums in self._sums.values():
+            sums.add(row, amount)
 
     def since(self, mark: int) -> list[tuple[int, int]] | None:
         """Return the changes after `mark` as (row, amount); None if some of them were dropped."""
-        start = mark - self._base
+        start = len(self._changes) - (self.mark - mark)
         return None if start < 0 else self._changes[start:]
 
     def sums(self, domains: Domains) -> DomainSums:
@@ -198,22 +195,24 @@ class RowCounter(PodCounter[int]):
         self._drop_changes()
 
     def _drop_changes(self) -> None:
-        self._base = self.mark + 1
+        self.mark += 1  # so that changes after an earlier mark are incomplete
         self._changes.clear()
+        for sums in self._sums.values():
+            sums.invalidate()
 
 
 class SumsByDomain:
     """Sums of a row counter by domain. The reference to `domains` keeps its `id`, the cache key, unique."""
 
-    __slots__ = ("_counter", "_mark", "_numbers", "_total", "domains")
+    __slots__ = ("_counter", "_numbers", "_total", "domains")
 
     def __init__(self, counter: RowCounter, domains: Domains) -> None:
         self.domains = domains
         self._counter = counter
         self._numbers: Ints | None = None
         """Sums by domain id; None until they are read: of hosts, they take as much memory as the counter."""
-        self._total = 0
-        self._mark = -1
+        self._total: int | None = None
+        """Sum over all domains; None until it is read."""
 
     @property
     def bytes(self) -> int:
@@ -223,35 +222,31 @@ class SumsByDomain:
     @property
     def total(self) -> int:
         """Current sum over all domains."""
-        self._update()
+        if self._total is None:
+            cells = self._counter.cells[: len(self.domains.ids)]
+            self._total = int(cells.sum()) - int(cells[self.domains.unlabelled].sum())
         return self._total
 
     @property
     def numbers(self) -> Ints:
         """Current sum of each domain."""
-        self._update()
         if self._numbers is None:
             self._numbers = self.domains.sum(self._counter.cells[: len(self.domains.ids)])
         return self._numbers
 
-    def _update(self) -> None:
-        counter, mark = self._counter, self._counter.mark
-        if self._mark == mark:
-            return
-        changes, ids = counter.since(self._mark) if self._mark >= 0 else None, self.domains.ids
-        if changes is None:
-            cells = counter.cells[: len(ids)]
-            self._numbers = None
-            self._total = int(cells.sum()) - int(cells[self.domains.unlabelled].sum())
-        else:
-            for row, amount in changes:
-                # A row may have come and gone again, with its pods.
-                domain = ids.item(row) if row < len(ids) else NO_DOMAIN
-                if domain != NO_DOMAIN:
-                    self._total += amount
-                    if self._numbers is not None:
-                        self._numbers[domain] += amount
-        self._mark = mark
+    def add(self, row: int, amount: int) -> None:
+        """Add an amount in a row, which may be that of a node added since."""
+        ids = self.domains.ids
+        domain = ids.item(row) if row < len(ids) else NO_DOMAIN
+        if domain != NO_DOMAIN:
+            if self._total is not None:
+                self._total += amount
+            if self._numbers is not None:
+                self._numbers[domain] += amount
+
+    def invalidate(self) -> None:
+        """Drop the sums, because numbers of many rows have changed."""
+        self._numbers = self._total = None
 
 
 class AttributeCounter(PodCounter[Collection[Hashable]]):

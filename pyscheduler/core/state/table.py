@@ -154,15 +154,19 @@ class ColumnTable(ClusterTable):
         return self._state.columns.generations.read(self._rows, self.total)
 
     def allocatable(self, resource: str) -> Ints:
-        column = self._state.columns.allocatable(resource)
+        columns = self._state.columns
+        column = columns.allocatable.get(resource, columns.no_amounts)
         return self._read[column] if column in self._read else self._numbers(column)
 
     def requested(self, resource: str) -> Ints:
-        column = self._state.columns.requested(resource)
+        columns = self._state.columns
+        column = columns.requested.get(resource, columns.no_amounts)
         return self._read[column] if column in self._read else self._numbers(column)
 
     def non_zero_requested(self, resource: str) -> Ints:
-        column = self._state.columns.non_zero_requested(resource)
+        column = self._state.columns.non_zero_requested.get(resource)
+        if column is None:
+            return self.requested(resource)
         return self._read[column] if column in self._read else self._numbers(column)
 
     @property

@@ -11,7 +11,7 @@ from pyscheduler.api import PodCount, PodSignature, Requirement, Selector
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.intree._label_selectors import read_selector
 from pyscheduler.intree._term_matcher import MappingRows, TermMatcher, are_many_requirements
-from pyscheduler.intree.spread.default_selector import DefaultSelectors
+from pyscheduler.intree.spread.default_selector import DefaultSelector, DefaultSelectors
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME = "kubernetes.io/hostname"
@@ -74,7 +74,7 @@ SpreadConstraints = tuple[SpreadConstraint, ...]
 
 
 class _DefaultConstraints(NamedTuple):
-    selector: Selector
+    selected: DefaultSelector
     spreads: SpreadConstraints
 
 
@@ -111,14 +111,17 @@ class ConstraintCache:
         return bool(self._defaults) and not signature.spec.topology_spread_constraints
 
     def _by_default(self, signature: PodSignature) -> SpreadConstraints:
-        selector = self._selectors.of(signature)
         cached = self._default_constraints.get(signature)
-        if cached is None or cached.selector is not selector:
-            spreads = (
-                tuple(_for_pods(each, selector, signature) for each in self._defaults) if selector.requirements else ()
-            )
-            cached = self._default_constraints[signature] = _DefaultConstraints(selector, spreads)
-        return cached.spreads
+        selected = self._selectors.of(signature, None if cached is None else cached.selected)
+        if cached is not None and cached.selected is selected:
+            return cached.spreads
+        selector = selected.selector
+        if cached is not None and cached.selected.selector is selector:
+            spreads = cached.spreads
+        else:
+            spreads = tuple([_for_pods(each, selector, signature) for each in self._defaults if selector.requirements])
+        self._default_constraints[signature] = _DefaultConstraints(selected, spreads)
+        return spreads
 
 
 def _compiled(source: TopologySpreadConstraint) -> SpreadConstraint:

@@ -68,6 +68,8 @@ class Skew(NamedTuple):
     non_empty: NDArray[np.intp]
     """Ids of the domains with an eligible node, also of those without pods."""
     least_of_others: int
+    max_match_count: int
+    """Largest number of pods that a domain may have for the pod to be placed in it."""
     changed_domain: int = NO_DOMAIN
     """Domain of the dry run's node."""
 
@@ -77,17 +79,8 @@ class Skew(NamedTuple):
         counted = count_pods_by_domain(spread, eligible, nodes)
         _, non_empty, topology, is_per_node = eligible
         least = _lowest(counted.amounts, non_empty)
-        return Skew(spread, counted, topology, is_per_node and not spread.counts_large, non_empty, least)
-
-    @property
-    def max_match_count(self) -> int:
-        """Largest number of pods that a domain may have for the pod to be placed in it."""
-        least = self.least_of_others
-        if self.changed_domain:
-            least = min(least, int(self.pod_counts.amounts[self.changed_domain]))
-        if len(self.non_empty) < self.spread.min_domains:
-            least = 0
-        return self.spread.max_skew + least - self.spread.self_match_count
+        most = _max_match_count(spread, non_empty, least)
+        return Skew(spread, counted, topology, is_per_node and not spread.counts_large, non_empty, least, most)
 
     def rejection(self, labels: Mapping[str, str]) -> Rejection | None:
         """Return the rejection by a node with these labels, None if it passes."""
@@ -124,11 +117,17 @@ class Skew(NamedTuple):
         domain = known.get(value, NO_DOMAIN)
         amounts = self.pod_counts.amounts.copy()
         amounts[domain] += pods
-        changed = self._replace(pod_counts=DomainPodCounts(known, amounts), is_per_node=False)
-        if domain == self.changed_domain:
-            return changed
-        others = self.non_empty[self.non_empty != domain]
-        return changed._replace(changed_domain=domain, least_of_others=_lowest(amounts, others))
+        least = self.least_of_others
+        if domain != self.changed_domain:
+            least = _lowest(amounts, self.non_empty[self.non_empty != domain])
+        lowest = min(least, amounts.item(domain)) if domain else least
+        return self._replace(
+            pod_counts=DomainPodCounts(known, amounts),
+            is_per_node=False,
+            changed_domain=domain,
+            least_of_others=least,
+            max_match_count=_max_match_count(self.spread, self.non_empty, lowest),
+        )
 
 
 def skew_equivalence(skews: tuple[Skew, ...]) -> NodeEquivalence:
@@ -141,6 +140,13 @@ def skew_equivalence(skews: tuple[Skew, ...]) -> NodeEquivalence:
         elif skew.spread.count is not None:
             counts += (skew.spread.count,)
     return NodeEquivalence(keys, counts)
+
+
+def _max_match_count(spread: SpreadConstraint, non_empty: NDArray[np.intp], least: int) -> int:
+    """Return the largest number of pods of a domain to place the pod in, if the emptiest one has `least`."""
+    if len(non_empty) < spread.min_domains:
+        least = 0
+    return spread.max_skew + least - spread.self_match_count
 
 
 def _lowest(amounts: Ints, domains: NDArray[np.intp]) -> int:

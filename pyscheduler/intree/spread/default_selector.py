@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -30,7 +29,7 @@ _OWNERS = {
 }
 
 
-class _CachedSelector(NamedTuple):
+class DefaultSelector(NamedTuple):
     """A selector with its inputs: the version of the Services and the owner with its selector."""
 
     services: int
@@ -40,33 +39,33 @@ class _CachedSelector(NamedTuple):
 
 
 class DefaultSelectors:
-    """Default selector of each pod signature, recomputed when a Service or the owner's selector has changed."""
+    """Computes default selectors again when a Service or the owner's selector has changed."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._owned = {owner: handle.objects[kind] for owner, kind in _OWNERS.items()}
-        self._cache: WeakKeyDictionary[PodSignature, _CachedSelector] = WeakKeyDictionary()
         self._services: dict[str, list[Json]] = {}
         """Selectors of Services, by namespace."""
         self._indexed = -1
 
-    def of(self, signature: PodSignature) -> Selector:
-        """Return the selector, without requirements if nothing selects the pod; the same object until it changes."""
+    def of(self, signature: PodSignature, last: DefaultSelector | None) -> DefaultSelector:
+        """Return the current selector, without requirements if nothing selects the pod.
+
+        `last` is the previous result for the signature, and is returned while its inputs are the same objects. Equal
+        selectors are one object.
+        """
         services, owner = self._handle.objects.version(SERVICES), self._owner(signature)
-        cached = self._cache.get(signature)
-        if cached is not None and cached.services == services and cached.owner is owner:
-            return cached.selector
+        if last is not None and last.services == services and last.owner is owner:
+            return last
         by_owner = _selector_in(owner) if owner is not None else None
-        if cached is not None and cached.services == services and cached.by_owner == by_owner:
-            self._cache[signature] = cached._replace(owner=owner)
-            return cached.selector
+        if last is not None and last.services == services and last.by_owner == by_owner:
+            return last._replace(owner=owner)
         if services != self._indexed:
             self._index(services)
         selector = self._deduce(signature, by_owner)
-        if cached is not None and cached.selector == selector:
-            selector = cached.selector
-        self._cache[signature] = _CachedSelector(services, owner, by_owner, selector)
-        return selector
+        if last is not None and last.selector == selector:
+            selector = last.selector
+        return DefaultSelector(services, owner, by_owner, selector)
 
     def _owner(self, signature: PodSignature) -> Json | None:
         """Return the controller that owns the pod; None if it is unknown or its kind does not count."""

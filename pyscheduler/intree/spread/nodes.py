@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyscheduler.intree._term_matcher import SMALL
 from pyscheduler.intree._tolerations import has_untolerated
 from pyscheduler.intree.spread.constraints import SpreadConstraint, SpreadConstraints
 
+T = TypeVar("T")
 _CACHE_SIZE = 64
 _HARD_TAINTS = (NO_SCHEDULE, NO_EXECUTE)
 
@@ -52,46 +53,63 @@ class _CachedDomains:
         return all(map(operator.is_, self.topologies, topologies))
 
 
-class EligibleDomainsCache:
+@dataclass(slots=True)
+class SignatureDomains(Generic[T]):
+    """Eligible domains of the constraints of one signature.
+
+    It keeps none of them alive, so that the domains of former nodes are freed.
+    """
+
+    spreads: SpreadConstraints
+    version: int
+    """Version of the nodes for which they were valid last."""
+    cached: ref[_CachedDomains]
+    derived: T | None = None
+    """Cached value that the reader derived from these domains."""
+
+
+class EligibleDomainsCache(Generic[T]):
     """Eligible domains of constraints, cached by signature and policies until the nodes that they depend on change."""
 
     def __init__(self) -> None:
         self._by_policies: dict[Hashable, _CachedDomains] = {}
-        self._by_signature: WeakKeyDictionary[PodSignature, tuple[SpreadConstraints, int, ref[_CachedDomains]]] = (
-            WeakKeyDictionary()
-        )
-        """Second index, which is faster, with the version of the nodes for which an entry was valid last.
-
-        It keeps no entry alive, so that the domains of former nodes are freed.
-        """
+        self._by_signature: WeakKeyDictionary[PodSignature, SignatureDomains[T]] = WeakKeyDictionary()
+        """Second index, which is faster."""
 
     def of(
         self, spreads: SpreadConstraints, signature: PodSignature, nodes: NodeTable, require_all: bool
-    ) -> tuple[EligibleDomains, ...]:
-        """Return the eligible domains of each constraint; `nodes` are all nodes of the cluster.
+    ) -> tuple[tuple[EligibleDomains, ...], SignatureDomains[T]]:
+        """Return the eligible domains of each constraint, and the object that is cached with them.
 
-        `require_all` must be the same each time for a signature. With it, only nodes with the topology keys of all
-        constraints are eligible. Without it, nodes that lack a key are in the domain of nodes with the empty value, if
-        there are any.
+        `nodes` are all nodes of the cluster. `require_all` must be the same each time for a signature. With it, only
+        nodes with the topology keys of all constraints are eligible. Without it, nodes that lack a key are in the
+        domain of nodes with the empty value, if there are any.
         """
         last, version = self._by_signature.get(signature), nodes.version
-        cached = last[2]() if last is not None and last[0] is spreads else None
-        if cached is not None and last is not None and last[1] == version:
-            return cached.eligible
-        topologies = [nodes.topology(spread.key) for spread in spreads]
-        if cached is not None and cached.is_valid(topologies, nodes):
-            self._by_signature[signature] = (spreads, version, ref(cached))
-            return cached.eligible
-        key = _key(spreads, signature, require_all)
+        if last is not None and last.spreads is spreads:
+            cached = last.cached()
+            if cached is not None:
+                if last.version == version:
+                    return cached.eligible, last
+                if cached.is_valid([nodes.topology(spread.key) for spread in spreads], nodes):
+                    last.version = version
+                    return cached.eligible, last
+        cached = self._by_policy(spreads, signature, nodes, require_all)
+        last = self._by_signature[signature] = SignatureDomains(spreads, version, ref(cached))
+        return cached.eligible, last
+
+    def _by_policy(
+        self, spreads: SpreadConstraints, signature: PodSignature, nodes: NodeTable, require_all: bool
+    ) -> _CachedDomains:
+        key, topologies = _key(spreads, signature, require_all), [nodes.topology(spread.key) for spread in spreads]
         cached = self._by_policies.get(key)
         if cached is None or not cached.is_valid(topologies, nodes):
             eligible = _eligible_domains(spreads, topologies, signature, nodes, require_all)
             if len(self._by_policies) >= _CACHE_SIZE:
                 self._by_policies.clear()
-            policy_version = version if _policies_read_nodes(spreads, signature) else None
-            cached = self._by_policies[key] = _CachedDomains(topologies, policy_version, eligible)
-        self._by_signature[signature] = (spreads, version, ref(cached))
-        return cached.eligible
+            version = nodes.version if _policies_read_nodes(spreads, signature) else None
+            cached = self._by_policies[key] = _CachedDomains(topologies, version, eligible)
+        return cached
 
 
 def has_all_topologies(topologies: list[Domains]) -> Mask:

@@ -7,10 +7,11 @@ differ in the last bit; that changes no rounding for up to 15,000 domains of up 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,6 @@ from pyscheduler.intree.spread.nodes import (
 
 IGNORED = -1
 """Raw score of a node that lacks a required topology key."""
-_NOT_COUNTED = DomainPodCounts({}, np.zeros(0, np.int64))
 
 
 class _Span(NamedTuple):
@@ -77,33 +77,32 @@ class SpreadNormalizer(Normalizer):
 
 
 class ConstraintScore(NamedTuple):
-    """State of one soft constraint in one attempt. `weight` grows with the number of domains."""
+    """Part of the score that one soft constraint contributes. `weight` grows with the number of domains.
+
+    The constraint on host names has no counts by domain: it counts the pods of each node itself.
+    """
 
     spread: SpreadConstraint
     weight: float
-    pod_counts: DomainPodCounts | None
-    """None for the constraint on host names, which counts the pods of each node itself."""
     all_labelled: bool
     """True if each node of the cluster has the label."""
 
-    def with_counts(self, pod_counts: DomainPodCounts) -> ConstraintScore:
-        """Return the state with these counts."""
-        return ConstraintScore(self.spread, self.weight, pod_counts, self.all_labelled)
-
-    def on(self, node: NodeInfo) -> float:
+    def on(self, node: NodeInfo, counts: DomainPodCounts | None) -> float:
         """Return the constraint's part of a node's score; 0 if the node lacks the label."""
         value = node.labels.get(self.spread.key)
         if value is None:
             return 0.0
-        pods = self._pods_on(node) if self.pod_counts is None else self.pod_counts.at(value)
+        pods = self._pods_on(node) if counts is None else counts.at(value)
         return pods * self.weight + (self.spread.max_skew - 1)
 
-    def term(self, nodes: NodeTable) -> tuple[float, int, Ints, NDArray[np.intp] | None]:
+    def term(
+        self, nodes: NodeTable, counts: DomainPodCounts | None
+    ) -> tuple[float, int, Ints, NDArray[np.intp] | None]:
         """Return the constraint's part of the scores of all nodes of a table, as a term of `kernels.rounded_sums`."""
         topology = None
-        if self.pod_counts is not None:
+        if counts is not None:
             topology = nodes.topology(self.spread.key)
-            pods = self.pod_counts.by_ids_of(topology).take(topology.ids)
+            pods = counts.by_ids_of(topology).take(topology.ids)
         elif self.spread.count is not None:
             pods = nodes.count_pods(self.spread.count)
         else:
@@ -113,10 +112,6 @@ class ConstraintScore(NamedTuple):
         # NO_DOMAIN is 0, so the term does not apply without the label.
         ids = (nodes.topology(self.spread.key) if topology is None else topology).ids
         return self.weight, self.spread.max_skew - 1, pods, ids
-
-    def unlabelled(self, nodes: NodeTable) -> NDArray[np.intp]:
-        """Return the indices of the nodes of a table that lack the label."""
-        return nodes.topology(self.spread.key).unlabelled
 
     def _pods_on(self, node: NodeInfo) -> int:
         count, pods = self.spread.count, 0
@@ -130,95 +125,85 @@ class ConstraintScore(NamedTuple):
 class SpreadScore(NamedTuple):
     """State of all soft constraints in one attempt, at least one."""
 
-    constraint_scores: tuple[ConstraintScore, ...]
+    weighted: WeightedConstraints
+    counts: Sequence[DomainPodCounts | None]
+    """Counts of each constraint; None for the one on host names."""
     require_all: bool
-    equivalence: NodeEquivalence | None
-    """Equivalence of nodes with equal raw scores; None if a node lacks its host name label."""
-    counts_itself: bool
-    """True if the pod matches one of the constraints by domain, as those of Deployments do."""
 
     @property
     def cache_key(self) -> Hashable | None:
         """Weights and the number of pods of each domain; None if each placement of such a pod changes them."""
-        if self.counts_itself:
+        if self.weighted.counts_itself:
             return None
-        counted = [each.pod_counts for each in self.constraint_scores if each.pod_counts is not None]
-        return tuple([each.weight for each in self.constraint_scores] + [each.amounts.tobytes() for each in counted])
+        counted = [each.amounts.tobytes() for each in self.counts if each is not None]
+        return (*[each.weight for each in self.weighted.scores], *counted)
 
     def on(self, node: NodeInfo) -> int:
         """Return the raw score of a node."""
-        if self.require_all and not _has_all(self.constraint_scores, node.labels):
+        scores = self.weighted.scores
+        if self.require_all and not all(each.spread.key in node.labels for each in scores):
             return IGNORED
-        return _rounded(sum(each.on(node) for each in self.constraint_scores))
+        return _rounded(sum(map(ConstraintScore.on, scores, repeat(node), self.counts)))
 
     def on_all(self, nodes: NodeTable) -> Scores:
         """Return the raw scores of all nodes of a table."""
-        scores: Scores = np.empty(len(nodes), np.int64)
-        kernels.rounded_sums(scores, tuple([each.term(nodes) for each in self.constraint_scores]))
+        constraint_scores, scores = self.weighted.scores, np.empty(len(nodes), np.int64)
+        kernels.rounded_sums(scores, tuple(map(ConstraintScore.term, constraint_scores, repeat(nodes), self.counts)))
         if self.require_all:
-            for each in self.constraint_scores:
+            for each in constraint_scores:
                 if not each.all_labelled:
-                    scores[each.unlabelled(nodes)] = IGNORED
+                    scores[nodes.topology(each.spread.key).unlabelled] = IGNORED
         return scores
 
 
-class _Weighted(NamedTuple):
-    """Weights of constraints, with what they were computed from: the scored nodes and their domains."""
+class WeightedConstraints(NamedTuple):
+    """Weights of constraints for the nodes that were feasible."""
 
-    spreads: SpreadConstraints
-    eligible: ref[NDArray[np.intp]]
-    """Array that belongs to the eligible domains, and keeps none of former nodes alive."""
     rows: ref[NDArray[np.intp]] | None
     """The scored nodes; None for all."""
     scores: tuple[ConstraintScore, ...]
-    """With the weights, without counts."""
     equivalence: NodeEquivalence | None
     """One object as long as the weights hold, so that it is compared by identity."""
     counts_itself: bool
+    """True if the pod matches one of the constraints by domain, as those of Deployments do."""
 
     @staticmethod
     def of(
-        spreads: SpreadConstraints,
-        signature: PodSignature,
-        eligible: tuple[EligibleDomains, ...],
-        feasible: NodeTable,
-        require_all: bool,
-    ) -> _Weighted:
-        """Return the weights for pods of the signature with these nodes feasible."""
-        rows, scores = feasible.positions, _weighted(spreads, eligible, feasible, require_all)
-        of_rows = None if isinstance(rows, slice) else ref(rows)
-        by_domain = [each.spread.count for each in scores if each.pod_counts is not None]
+        scores: tuple[ConstraintScore, ...], signature: PodSignature, rows: NDArray[np.intp] | slice
+    ) -> WeightedConstraints:
+        """Return the weights in `scores` for pods of the signature with these rows feasible."""
+        by_domain = [each.spread.count for each in scores if each.spread.key != HOSTNAME]
         counts_itself = any(count is not None and count.of(signature) for count in by_domain)
-        return _Weighted(spreads, ref(eligible[0].domains.ids), of_rows, scores, _equivalence(scores), counts_itself)
+        return WeightedConstraints(
+            None if isinstance(rows, slice) else ref(rows), scores, _equivalence(scores), counts_itself
+        )
 
-    def holds(self, eligible: tuple[EligibleDomains, ...], feasible: NodeTable) -> bool:
-        """Return True if the weights are still those with these nodes feasible."""
-        rows = feasible.positions
-        same_rows = self.rows is None if isinstance(rows, slice) else self.rows is not None and self.rows() is rows
-        return same_rows and self.eligible() is eligible[0].domains.ids
+    def holds(self, rows: NDArray[np.intp] | slice) -> bool:
+        """Return True if the weights are still those with these rows feasible."""
+        return self.rows is None if isinstance(rows, slice) else self.rows is not None and self.rows() is rows
 
 
 class SpreadScores:
     """States of soft constraints; all but the counts is kept by signature until other nodes are feasible."""
 
     def __init__(self) -> None:
-        self._domains = EligibleDomainsCache()
-        self._weighted: WeakKeyDictionary[PodSignature, _Weighted] = WeakKeyDictionary()
+        self._domains = EligibleDomainsCache[WeightedConstraints]()
 
     def of(
         self, spreads: SpreadConstraints, signature: PodSignature, feasible: NodeTable, require_all: bool
     ) -> SpreadScore:
         """Return the state for a pod of the signature; `require_all` as in `EligibleDomainsCache.of`."""
-        whole = feasible.all_nodes
-        eligible = self._domains.of(spreads, signature, whole, require_all)
-        last = self._weighted.get(signature)
-        if last is None or last.spreads is not spreads or not last.holds(eligible, feasible):
-            last = self._weighted[signature] = _Weighted.of(spreads, signature, eligible, feasible, require_all)
-        scores = [
-            each if each.pod_counts is None else each.with_counts(count_pods_by_domain(each.spread, domains, whole))
-            for each, domains in zip(last.scores, eligible, strict=True)
+        whole, rows = feasible.all_nodes, feasible.positions
+        eligible, of_signature = self._domains.of(spreads, signature, whole, require_all)
+        weighted = of_signature.derived
+        if weighted is None or not weighted.holds(rows):
+            scores = _weighted(spreads, eligible, feasible, require_all)
+            weighted = of_signature.derived = WeightedConstraints.of(scores, signature, rows)
+        counts = [
+            None if spread.key == HOSTNAME else count_pods_by_domain(spread, domains, whole)
+            for spread, domains in zip(spreads, eligible, strict=True)
         ]
-        return SpreadScore(tuple(scores), require_all, last.equivalence, last.counts_itself)
+        return SpreadScore(weighted, counts, require_all)
 
 
 def _weighted(
@@ -227,7 +212,7 @@ def _weighted(
     feasible: NodeTable,
     require_all: bool,
 ) -> tuple[ConstraintScore, ...]:
-    """Return the constraints with their weights, without counts."""
+    """Return the constraints with their weights."""
     topologies = [each.topology for each in eligible]
     if len(feasible) < feasible.total:
         topologies = [feasible.topology(spread.key) for spread in spreads]
@@ -236,11 +221,8 @@ def _weighted(
     constraint_scores = []
     for spread, topology, domains in zip(spreads, topologies, eligible, strict=True):
         all_labelled = not len(domains.topology.unlabelled)
-        if spread.key == HOSTNAME:
-            constraint_scores.append(ConstraintScore(spread, _weight(scored), None, all_labelled))
-        else:
-            weight = _weight(_domains(topology, ignored))
-            constraint_scores.append(ConstraintScore(spread, weight, _NOT_COUNTED, all_labelled))
+        weight = _weight(scored if spread.key == HOSTNAME else _domains(topology, ignored))
+        constraint_scores.append(ConstraintScore(spread, weight, all_labelled))
     return tuple(constraint_scores)
 
 
@@ -248,7 +230,7 @@ def _equivalence(constraint_scores: tuple[ConstraintScore, ...]) -> NodeEquivale
     keys: tuple[str, ...] = ()
     of_hosts: tuple[PodCount, ...] = ()
     for each in constraint_scores:
-        if each.pod_counts is not None:
+        if each.spread.key != HOSTNAME:
             keys += (each.spread.key,)
         elif not each.all_labelled:
             return None
@@ -276,10 +258,6 @@ def _domains(topology: Domains, ignored: Mask | None) -> int:
 
 def _weight(domains: int) -> float:
     return math.log(domains + 2)
-
-
-def _has_all(constraint_scores: tuple[ConstraintScore, ...], labels: Mapping[str, str]) -> bool:
-    return all(each.spread.key in labels for each in constraint_scores)
 
 
 def _rounded(amount: float) -> int:

@@ -110,26 +110,28 @@ def test_default_selector_from_services_and_owner(
     selectors = DefaultSelectors(handle)
     for kind, made in objects:
         handle.objects.set(kind, made)
-    requirements = selectors.of(of.build().signature).requirements
+    requirements = selectors.of(of.build().signature, None).selector.requirements
     assert ", ".join(f"{r.key} {r.operator} {' '.join(r.values)}" for r in requirements) == selected
 
 
 def test_default_selector_is_cached_until_service_or_owner_changes() -> None:
     handle, signature = empty_handle(), owned("ReplicaSet").build().signature
     selectors = DefaultSelectors(handle)
-    seen = [selectors.of(signature)]
+    seen = [selectors.of(signature, None)]
     handle.objects.set(*service(app="web"))
-    seen.append(selectors.of(signature))
+    seen.append(selectors.of(signature, seen[-1]))
     handle.objects.set(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"team": "red"}}}))
-    seen.append(selectors.of(signature))
+    seen.append(selectors.of(signature, seen[-1]))
     handle.objects.set(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 2}))
-    seen.append(selectors.of(signature))
+    seen.append(selectors.of(signature, seen[-1]))
     handle.objects.remove(SERVICES, "default", "s")
-    seen.append(selectors.of(signature))
-    assert [[r.key for r in s.requirements] for s in seen] == [[], ["app"], ["app", "team"], ["app", "x"], ["x"]]
+    seen.append(selectors.of(signature, seen[-1]))
+    found = [each.selector for each in seen]
+    assert [[r.key for r in s.requirements] for s in found] == [[], ["app"], ["app", "team"], ["app", "x"], ["x"]]
+    assert selectors.of(signature, seen[-1]) is seen[-1]
     handle.objects.set(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 3}))
     handle.objects.set(*service(app="db"))
-    assert selectors.of(signature) is seen[-1]
+    assert selectors.of(signature, seen[-1]).selector is found[-1]
 
 
 # -- default constraints in the plugin ---------------------------------------------------------------------------------

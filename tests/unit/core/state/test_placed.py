@@ -127,6 +127,21 @@ def test_counts_by_domain_follow_more_changes_than_a_counter_keeps(
     assert world.count("web") == [1, 12, 2]
 
 
+def test_counts_by_domain_include_new_pods_that_are_counted_in_one_step(
+    world: PlacedPodsFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_counters, "FEW", 1)
+    table = world.state.table()
+    zones = table.topology("zone")
+    before = table.count_by_domain(App("web"), zones).total
+    for name in ("n1", "n3"):
+        new = pod(f"new-{name}").label("app", "web").label("v", "2").on(name)
+        world.state.place(new.build(world.signatures), name)
+    sums = table.count_by_domain(App("web"), zones)
+    assert sums.numbers.tolist() == zones.sum(table.count_pods(App("web"))).tolist()
+    assert sums.total == sums.numbers.sum() == before + 2
+
+
 def test_set_that_no_counter_has_read_is_counted_where_its_rows_moved_to(world: PlacedPodsFixture) -> None:
     world.count("web")
     world.state.place(pod("new").label("app", "web").label("v", "2").on("n3").build(world.signatures), "n3")
