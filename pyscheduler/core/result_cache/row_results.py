@@ -151,6 +151,8 @@ class RowResults(Struct, eq=False, weakref=True):
             self._mark_dirty(node_rows)
         before = self._usage_dirty_rows
         self._usage_dirty_rows = _union(before, usage_rows) if len(before) else usage_rows
+        if len(self._usage_dirty_rows) > self._size:  # many attempts in turn were rejected, before scoring
+            self._usage_dirty_rows = self._existing_rows(np.asarray(self._usage_dirty_rows, np.intp))
         if is_stale:
             filters.refresh_all(cycle, pod, _union(node_rows, usage_rows))
             self._set_feasible_rows(slice(0, self._size))
