@@ -31,7 +31,7 @@ If thousands of pods wait for the same node, each pod that ends there requeues a
 resources, and the attempts of all others would fail and take CPU time from the API server.
 """
 RETRIED_PODS = 100.0
-"""Pods a second, and at once, that may be retried without their backoff: at most a tenth of a core."""
+"""Pods a second, and at once, that may be retried without their backoff: each event might cause an attempt."""
 _MOST_DOUBLINGS = 64
 """Limit of the exponent, which keeps the power within a float; any backoff reaches its maximum before."""
 
