@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import tempfile
 
 import pytest
 
@@ -26,16 +27,23 @@ async def kubectl_error(plane: Plane, *words: str) -> str:
 
 
 async def run_kubectl(plane: Plane, words: tuple[str, ...]) -> tuple[int | None, str]:
-    """Run a command; return its exit code and its output."""
-    process = await asyncio.create_subprocess_exec(
-        await _program(plane),
-        "--kubeconfig",
-        str(plane.kubeconfig),
-        *words,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
+    """Run a command; return its exit code and its output.
+
+    It starts without cached discovery. The API server's list of OpenAPI documents has no ETag but the current second as
+    Last-Modified, so a kubectl that cached it less than a second ago does not find a kind that has been added since.
+    """
+    with tempfile.TemporaryDirectory() as cache:
+        process = await asyncio.create_subprocess_exec(
+            await _program(plane),
+            "--kubeconfig",
+            str(plane.kubeconfig),
+            "--cache-dir",
+            cache,
+            *words,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
     return process.returncode, output.decode()
 
 
