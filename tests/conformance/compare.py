@@ -108,18 +108,37 @@ def _placement(preemption: Answer, node: str | None) -> str:
     return f"pod on node {node}, preempting {len(candidate['victims'])} victims" if candidate else ""
 
 
+def merge_attempts(theirs: Sequence[Answer], again: Sequence[Answer], ours: Sequence[Answer]) -> list[Answer]:
+    """Return kube-scheduler's result for a sequence, with the attempts of its repetition `again` that ours agree with.
+
+    Attempts that ours agree with already stay, and all if one of the three has no attempts.
+    """
+    if not all("attempts" in answers[0] for answers in (theirs, again, ours)):
+        return [*theirs]
+    before, repeated, our = (answers[0]["attempts"] for answers in (theirs, again, ours))
+    merged = [
+        new if any(_attempt(0, old, same)) and not any(_attempt(0, new, same)) else old
+        for old, new, same in zip(before, repeated, our, strict=False)
+    ]
+    return [{**theirs[0], "attempts": [*merged, *before[len(merged) :]]}]
+
+
 def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
     """Compare the attempts of a sequence one by one: nodes, nominations, victims, messages, devices of claims."""
     for number, (their, our) in enumerate(zip(theirs, ours, strict=False)):
         if _both_errors(their, our):
             return
-        where = f"attempt {number} {their.get('pod')}"
-        fields = ("pod", "node", "nominatedNode", "victims", "message", "devices")
-        for field in fields if their.get("devices") is not None else fields[:-1]:  # absent in older records
-            left, right = (_without_order(field, attempt) for attempt in (their, our))
-            if left != right:
-                yield Difference(f"sequence {field}", f"{where}: theirs {left!r}, ours {right!r}")
+        yield from _attempt(number, their, our)
     yield from _value("sequence", "number of attempts", len(theirs), len(ours))
+
+
+def _attempt(number: int, their: Answer, our: Answer) -> Found:
+    where = f"attempt {number} {their.get('pod')}"
+    fields = ("pod", "node", "nominatedNode", "victims", "message", "devices")
+    for field in fields if their.get("devices") is not None else fields[:-1]:  # absent in older records
+        left, right = (_without_order(field, attempt) for attempt in (their, our))
+        if left != right:
+            yield Difference(f"sequence {field}", f"{where}: theirs {left!r}, ours {right!r}")
 
 
 def _without_order(field: str, attempt: Answer) -> object:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.compare import compare
+from tests.conformance.compare import compare, merge_attempts
 from tests.conformance.coverage import Coverage
 from tests.conformance.generator import Case
 
@@ -153,6 +153,23 @@ def test_first_differing_attempt_is_reported(field: str) -> None:
     assert [(d.kind, d.text[:9]) for d in compare(theirs, ours)] == [(f"sequence {field}", "attempt 1")]
     assert compare(theirs, theirs) == []
     assert [d.kind for d in compare(theirs, [{"id": 1, "attempts": [attempt]}])] == ["sequence"]
+
+
+def test_repetitions_that_agree_in_different_attempts_are_merged() -> None:
+    def answer(*messages: str) -> list[dict[str, Any]]:
+        attempts = [{"pod": "default/p", "node": "", "victims": [], "message": message} for message in messages]
+        return [{"id": 1, "attempts": attempts}]
+
+    ours = answer("cannot allocate", "cannot allocate", "Insufficient cpu")
+    first = answer("cannot allocate", "invalid pool", "Insufficient cpu")
+    second = answer("invalid pool", "cannot allocate", "Insufficient cpu")
+    assert compare(first, ours)
+    assert compare(second, ours)
+    assert compare(merge_attempts(first, second, ours), ours) == []
+    wrong = answer("cannot allocate", "Insufficient cpu", "Insufficient cpu")
+    [difference] = compare(merge_attempts(first, second, wrong), wrong)
+    assert difference.text.startswith("attempt 1")
+    assert merge_attempts(first, [{"id": 1, "error": "panic: nil pointer"}], ours) == first
 
 
 def test_sequence_is_compared_up_to_first_error() -> None:
