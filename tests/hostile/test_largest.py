@@ -1,6 +1,7 @@
-"""The largest pods that the API server accepts, on 5,000 nodes: no attempt and no event exceeds its time bound.
+"""The largest pods that the API server accepts, on 5,000 nodes: no attempt and no event exceeds its bound.
 
-The bounds are twice the measurements on an idle machine: see docs/threat-model.md.
+Costs are counted in plain pods of the same moment, so a slow or busy machine does not exceed the bounds. They are about
+twice the measurements: see docs/threat-model.md.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from tests.hostile.largest import NAMES, SERIAL, largest
 from tests.hostile.pod_fixture import HostilePodFixture, cpu, plain
 
 NODES = 5_000
-MOST_FOR_AN_ATTEMPT = 0.4
-"""CPU seconds; at most 0.2 on an idle machine."""
-MOST_FOR_READING = 1.0
-MOST_FOR_AN_EVENT = 0.1
+MOST_FOR_AN_ATTEMPT = 4_000
+"""Plain pods; 0.2 s of CPU at most on an idle machine."""
+MOST_FOR_READING = 5_000
+MOST_FOR_AN_EVENT = 500
+PLAIN_PODS = 50
 TOO_EXPENSIVE = "evaluations per attempt"
 pytestmark = pytest.mark.slow
 
@@ -40,9 +42,25 @@ def cluster() -> HostilePodFixture:
     return made
 
 
+def plain_pod(cluster: HostilePodFixture) -> float:
+    """Return the CPU seconds of a plain pod."""
+    names = [f"plain-{i}" for i in range(PLAIN_PODS)]
+
+    def schedule() -> None:
+        for name in names:
+            cluster.handle_pods(plain(name))
+            cluster.run()
+
+    seconds = cpu(schedule)
+    for name in names:
+        cluster.delete_pod(name)
+    cluster.clear_history()
+    return seconds / PLAIN_PODS
+
+
 def costs(cluster: HostilePodFixture, name: str) -> tuple[float, float, float, float]:
-    """Return the CPU seconds of reading the pod, one attempt, a node event and a pod event."""
-    raw = largest(name)
+    """Return the costs of reading the pod, one attempt, a node event and a pod event, in plain pods."""
+    raw, before = largest(name), plain_pod(cluster)
     read = cpu(lambda: cluster.handle_pod(raw))
     attempt = cpu(cluster.run)
     changed = node_of(7).label("turn", "x").manifest
@@ -54,17 +72,13 @@ def costs(cluster: HostilePodFixture, name: str) -> tuple[float, float, float, f
     cluster.delete_pod("hostile")
     cluster.run()
     cluster.clear_history()
-    return read, attempt, changed_node, changed_pod
+    unit = max(before, plain_pod(cluster))
+    return read / unit, attempt / unit, changed_node / unit, changed_pod / unit
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_largest_pods_stay_within_time_bounds(cluster: HostilePodFixture, name: str) -> None:
-    found = costs(cluster, name)
-    for _ in range(2):
-        if found[1] < MOST_FOR_AN_ATTEMPT:
-            break
-        found = tuple(map(min, found, costs(cluster, name)))  # type: ignore[assignment]
-    read, attempt, changed_node, changed_pod = found
+def test_largest_pods_stay_within_bounds(cluster: HostilePodFixture, name: str) -> None:
+    read, attempt, changed_node, changed_pod = costs(cluster, name)
     assert read < MOST_FOR_READING
     assert attempt < MOST_FOR_AN_ATTEMPT
     assert changed_node < MOST_FOR_AN_EVENT
