@@ -14,10 +14,14 @@ from typing import Any, TextIO
 
 import msgspec
 
+from pyscheduler.truncation import truncated
+
 FORMATS = ("text", "json")
 """Values of `--logging-format`."""
 
 _LIBRARIES_FROM = 6
+_MAX_FIELD = 16384
+"""Maximum bytes of a field. Errors may quote a tenant's object, which has up to 3 MB and is tried again and again."""
 _state = {"verbosity": 0}
 
 
@@ -81,7 +85,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     fields: dict[str, Any] = dict(getattr(record, "fields", {}))
     if record.exc_info and record.exc_info[1] is not None:
         fields["err"] = "".join(traceback.format_exception(record.exc_info[1]))
-    return fields
+    return {key: truncated(value, _MAX_FIELD) if isinstance(value, str) else value for key, value in fields.items()}
 
 
 class _Text(logging.Formatter):

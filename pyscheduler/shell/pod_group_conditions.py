@@ -16,6 +16,7 @@ from pyscheduler.clock import Clock, rfc3339
 from pyscheduler.core.commands import PatchPodGroup
 from pyscheduler.kube import paths
 from pyscheduler.kube.conditions import merge_condition
+from pyscheduler.truncation import MAX_MESSAGE, truncated
 
 log = logs.get("pod-groups")
 _TRIES: Final = 3
@@ -88,7 +89,7 @@ def with_condition(obj: Json, command: PatchPodGroup, now: str) -> Json | None:
         "type": command.type,
         "status": command.status,
         "reason": command.reason,
-        "message": command.message,
+        "message": truncated(command.message, MAX_MESSAGE),
     }
     present: Json = next((each for each in before if each.get("type") == command.type), {})
     if condition.items() <= present.items():

@@ -53,7 +53,8 @@ def test_bounds_equal_the_code() -> None:
     assert f"{NODE_BLOCK} nodes for requirements on nodes, {POD_BLOCK} for terms of pod" in page
     assert f"× blocks of {POD_BLOCK} nodes | {EVALUATION_LIMIT // -(-5_000 // POD_BLOCK):,} |" in page
     assert f"× blocks of {NODE_BLOCK} nodes | {EVALUATION_LIMIT // -(-5_000 // NODE_BLOCK):,}, more than" in page
-    assert f"{MOST_FOR_AN_ATTEMPT} s of CPU for an attempt over 5,000 nodes, {MOST_FOR_AN_EVENT} s for an event" in page
+    assert f"{MOST_FOR_AN_ATTEMPT:,} plain pods for an attempt over 5,000 nodes" in page
+    assert f"{MOST_FOR_AN_EVENT} for an event while the pod is pending" in page
     assert f"its attempt ends after {TIME_LIMIT:g} s" in page
     assert f"{MOST_EVENTS:,} events are kept" in page
     assert f"{recorder.CAPACITY:,} wait at most, of {event_series.MAX_NOTE:,} bytes each" in page

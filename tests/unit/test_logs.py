@@ -81,3 +81,14 @@ def test_libraries_use_the_same_format() -> None:
 def test_an_unknown_format() -> None:
     with pytest.raises(ValueError, match="--logging-format 'xml' is not supported; use text or json"):
         logs.setup("xml")
+
+
+@pytest.mark.parametrize("format", logs.FORMATS)
+def test_errors_that_quote_a_whole_pod_are_truncated(format: str) -> None:
+    out, quoted = written(format), "x" * 3_000_000
+    logs.get("test").error("Plugin returned an error status", ValueError(quoted), plugin="NodeAffinity")
+    logs.get("test").crash("Plugin raised an exception", ValueError(quoted), pod=quoted)
+    first, second = out.getvalue().splitlines()
+    assert len(first) < 20_000
+    assert len(second) < 60_000
+    assert "NodeAffinity" in first

@@ -7,11 +7,11 @@ from typing import Any, Final
 from pyscheduler.api import Pod
 from pyscheduler.clock import rfc3339_micro
 from pyscheduler.core.commands import Record
+from pyscheduler.truncation import truncated
 
 MAX_NOTE: Final = 1024
-"""Bytes of a note; a longer one is truncated to 1,020 and " ..."."""
+"""Maximum bytes of a note; a longer one is truncated."""
 _MAX_NAME, _MAX_INSTANCE = 253, 128
-_CUT = " ..."
 
 Json = dict[str, Any]
 SeriesKey = tuple[str, str, str, str, str, str]
@@ -73,7 +73,7 @@ class EventSeries:
             "action": record.action,
             "reason": record.reason,
             "regarding": _reference(record.regarding),
-            "note": cut(record.note),
+            "note": truncated(record.note, MAX_NOTE),
             "type": str(record.type),
         }
         if record.related is not None:
@@ -94,14 +94,6 @@ def event_name(pod: str, nanoseconds: int) -> str:
     """Return `<pod>.<hex>`, truncated to the length of a name."""
     suffix = f".{nanoseconds:x}"
     return pod[: _MAX_NAME - len(suffix)].rstrip(".-") + suffix
-
-
-def cut(note: str) -> str:
-    """Truncate the note to MAX_NOTE bytes at a character boundary."""
-    data = note.encode()
-    if len(data) <= MAX_NOTE:
-        return note
-    return data[: MAX_NOTE - len(_CUT)].decode(errors="ignore") + _CUT
 
 
 def _reference(pod: Pod) -> Json:

@@ -19,7 +19,8 @@ from pyscheduler.kube.protobuf_fields import (
     ObjectReferenceFields,
     UnknownFields,
 )
-from pyscheduler.shell.writers.event_series import EventSeries, cut, instance_of
+from pyscheduler.shell.writers.event_series import MAX_NOTE, EventSeries, instance_of
+from pyscheduler.truncation import truncated
 
 _MICROS = 1_000_000
 
@@ -48,7 +49,7 @@ def event(series: EventSeries, instance: str) -> bytes:
         + _reporter(series.controller, instance, record.action, record.reason)
         + part(EventFields.REGARDING, _reference(record.regarding))
         + (part(EventFields.RELATED, _reference(record.related)) if record.related is not None else b"")
-        + text(EventFields.NOTE, cut(record.note))
+        + text(EventFields.NOTE, truncated(record.note, MAX_NOTE))
         + text(EventFields.TYPE, record.type)
     )
     return _EVENT + part(UnknownFields.RAW, content)

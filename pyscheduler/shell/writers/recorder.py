@@ -25,7 +25,8 @@ from pyscheduler.kube.http1 import PROTOBUF
 from pyscheduler.kube.paths import EVENTS, collection
 from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers import protobuf
-from pyscheduler.shell.writers.event_series import MAX_NOTE, EventSeries, SeriesKey, cut, event_name, series_key
+from pyscheduler.shell.writers.event_series import MAX_NOTE, EventSeries, SeriesKey, event_name, series_key
+from pyscheduler.truncation import truncated
 
 FINISH_AFTER: Final = 360.0
 """Seconds without repetition after which a series ends (client-go's finishTime)."""
@@ -87,8 +88,9 @@ class Recorder:
 
     def record(self, record: Record) -> None:
         """Queue an Event."""
-        if len(record.note) > MAX_NOTE:
-            record = msgspec.structs.replace(record, note=cut(record.note))  # limits the memory of thousands of series
+        note = truncated(record.note, MAX_NOTE)
+        if note is not record.note:
+            record = msgspec.structs.replace(record, note=note)  # limits the memory of thousands of series
         wall = self._clock.wall()
         known = self._series[record.type]
         key = series_key(record)

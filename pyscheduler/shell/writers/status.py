@@ -16,6 +16,7 @@ from pyscheduler.clock import Clock, rfc3339
 from pyscheduler.core.commands import Evict, PatchStatus
 from pyscheduler.kube import paths
 from pyscheduler.kube.connection import STRATEGIC_PATCH, UNREACHABLE, Connection
+from pyscheduler.truncation import MAX_MESSAGE, truncated
 
 POD_SCHEDULED: Final = "PodScheduled"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -59,6 +60,7 @@ class StatusWriter:
 
     def _condition(self, pod: Pod, type: str, status: str, reason: str, message: str) -> Json:
         """Return the patch that sets a condition, {} if the pod has it already."""
+        message = truncated(message, MAX_MESSAGE)
         has = next((c for c in pod.conditions if c.type == type), None)
         if has is not None and (has.status, has.reason, has.message) == (status, reason, message):
             return {}

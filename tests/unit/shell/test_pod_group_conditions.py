@@ -7,12 +7,14 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from pyscheduler.api import ApiError, ApiWriter, ResourceKind
 from pyscheduler.clock import Clock
 from pyscheduler.core.commands import PatchPodGroup
 from pyscheduler.shell.pod_group_conditions import PodGroupConditionWriter, with_condition
+from pyscheduler.truncation import MAX_MESSAGE, truncated
 
 KIND = ResourceKind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 COMMAND = PatchPodGroup(KIND, "default", "a", "uid-a", "Scheduled", "True", "Scheduled", "all pods have a node")
@@ -105,6 +107,13 @@ async def test_equal_condition_is_not_written() -> None:
     api = FakeApi(conditions=({**WRITTEN, "lastTransitionTime": "2026-01-01T00:00:00Z"},))
     await write(api, COMMAND)
     assert (api.reads, api.merged) == (1, [])
+
+
+async def test_message_is_truncated_to_what_the_crd_allows() -> None:
+    api = FakeApi()
+    await write(api, msgspec.structs.replace(COMMAND, message="x" * 3_000_000))
+    [(_, patch)] = api.merged
+    assert [each["message"] for each in conditions(patch)] == [truncated("x" * 3_000_000, MAX_MESSAGE)]
 
 
 async def test_condition_is_not_written_to_another_object_of_the_name() -> None:

@@ -14,7 +14,7 @@ from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers import recorder
-from pyscheduler.shell.writers.event_series import MAX_NOTE, cut, event_name
+from pyscheduler.shell.writers.event_series import MAX_NOTE, event_name
 from pyscheduler.shell.writers.recorder import FINISH_AFTER, PATIENCE, SWEEP_EVERY, Recorder
 from pyscheduler.testing import pod
 from tests.unit.kube.fake_api import FakeApi, Hangup, Held, Reply, ok, refused
@@ -440,15 +440,6 @@ async def test_flush_times_out(idle: RecorderFixture, caplog: pytest.LogCaptureF
     idle.recorder.record(failed())
     assert await idle.recorder.flush(0.01) == 1, "run is not running"
     assert "unwritten Events" in caplog.text
-
-
-def test_notes_are_truncated_to_1024_bytes() -> None:
-    assert cut("x" * 1024) == "x" * 1024
-    assert cut("x" * 1025) == "x" * 1020 + " ..."
-    wide = cut("é" * 600)
-    assert len(wide.encode()) == 1024
-    assert wide.endswith("é ...")
-    assert len(cut("a" + "é" * 600).encode()) == 1023, "no character is split"
 
 
 def test_event_names_are_valid() -> None:

@@ -12,6 +12,7 @@ from pyscheduler.core.commands import Condition, Evict, PatchStatus
 from pyscheduler.kube.connection import STRATEGIC_PATCH, Connection
 from pyscheduler.shell.writers.status import StatusWriter
 from pyscheduler.testing import pod
+from pyscheduler.truncation import MAX_MESSAGE, truncated
 from tests.unit.kube.fake_api import FakeApi, Hangup, ok, refused
 from tests.unit.kube.virtual import VirtualClock
 
@@ -149,3 +150,15 @@ async def test_failed_deletion_of_a_victim_is_raised(api: FakeApi, writer: Statu
     api.script(POD, refused(403, "Forbidden", "no"))
     with pytest.raises(ApiError, match="no"):
         await writer.evict(EVICT)
+
+
+async def test_message_of_a_condition_is_truncated(api: FakeApi, writer: StatusWriter) -> None:
+    api.script(STATUS, ok({}))
+    await writer.patch(PatchStatus(pod("a").build(), Condition("SchedulerError", "x" * 3_000_000)))
+    [call] = api.calls
+    message = call.json["status"]["conditions"][0]["message"]
+    assert message == truncated("x" * 3_000_000, MAX_MESSAGE)
+    api.script(STATUS, ok({}))
+    unchanged = unschedulable_pod(reason="SchedulerError", message=message)
+    await writer.patch(PatchStatus(unchanged, Condition("SchedulerError", "x" * 3_000_000)))
+    assert len(api.calls) == 1
