@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from functools import lru_cache
 from itertools import count
 from types import MappingProxyType
 
 from pyscheduler.api.nodes import NodeInfo
-from pyscheduler.api.objects import NodeObject, Taint
+from pyscheduler.api.objects import NodeObject, Quantity, Taint
 from pyscheduler.api.pod import HostPort, Pod
 from pyscheduler.api.resources import CPU, MEMORY, PODS, amounts
 from pyscheduler.core.state.shared_node_fields import NO_IMAGES, ImageSet
@@ -32,7 +33,8 @@ class NodeRow(NodeInfo):
         self.labels: Mapping[str, str] = _NOTHING
         self.taints: tuple[Taint, ...] = ()
         self.unschedulable = False
-        self.allocatable: dict[str, int] = {}
+        self.allocatable: Mapping[str, int] = {}
+        """Shared by nodes with equal quantities."""
         self.allowed_pods = 0
         self.image_set = NO_IMAGES
         self.images = NO_IMAGES.sizes
@@ -59,9 +61,7 @@ class NodeRow(NodeInfo):
     def describe(self, source: NodeObject, images: ImageSet) -> None:
         """Apply the node object and its images. QuantityError, with nothing changed, if an amount is invalid."""
         if not self.allocatable or source.status.allocatable != self.node.status.allocatable:
-            allocatable = amounts(source.status.allocatable)
-            self.allowed_pods = allocatable.pop(PODS, 0)
-            self.allocatable = allocatable
+            self.allocatable, self.allowed_pods = _parsed(tuple((source.status.allocatable or {}).items()))
         self.generation = next(_generations)
         self.node = source
         self.labels = source.metadata.labels or _NOTHING
@@ -107,6 +107,13 @@ class NodeRow(NodeInfo):
             else:
                 del self._ports[port]
         self._used_ports = None
+
+
+@lru_cache(4096)
+def _parsed(quantities: tuple[tuple[str, Quantity], ...]) -> tuple[Mapping[str, int], int]:
+    """Return a node's allocatable amounts without pods, and the allowed number of pods. QuantityError."""
+    allocatable = amounts(dict(quantities))
+    return allocatable, allocatable.pop(PODS, 0)
 
 
 class _DryRunNode(NodeRow):

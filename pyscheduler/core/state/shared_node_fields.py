@@ -15,10 +15,13 @@ from msgspec.structs import replace
 from pyscheduler.api.objects import ContainerImage, NodeCondition, NodeObject, ObjectMeta, Quantity
 
 Conditions = tuple[NodeCondition, ...]
+Quantities = dict[str, Quantity]
 
 _MAX_IMAGE_SIZE = 1 << 50
 """Maximum image size in bytes; larger reported ones are capped, so that sums fit int64."""
 _MAX_CONDITIONS = 1024
+_MAX_SHORT = 16
+_MAX_AMOUNTS = 4096
 
 
 class ImageSet:
@@ -46,6 +49,7 @@ class SharedNodeFields:
         self._sets: WeakValueDictionary[tuple[int, ...], ImageSet] = WeakValueDictionary()
         """Image sets by the ids of their images, which exist as long as the set."""
         self._conditions: dict[Conditions, Conditions] = {}
+        self._amounts: dict[tuple[tuple[str, Quantity], ...], Quantities] = {}
 
     @property
     def images(self) -> int:
@@ -63,9 +67,9 @@ class SharedNodeFields:
         new, old, status = source.metadata, before.metadata, source.status
         meta = replace(
             new,
-            name=old.name or new.name,
+            name=old.name or intern(new.name),
             labels=old.labels if new.labels == old.labels else _interned(new.labels),
-            annotations=old.annotations if new.annotations == old.annotations else _interned_keys(new.annotations),
+            annotations=old.annotations if new.annotations == old.annotations else _interned_short(new.annotations),
         )
         if status == before.status:
             return replace(source, metadata=meta, status=before.status), images
@@ -75,7 +79,7 @@ class SharedNodeFields:
             status,
             allocatable=before.status.allocatable
             if status.allocatable == before.status.allocatable
-            else _interned_amounts(status.allocatable),
+            else status.allocatable and self._share_amounts(status.allocatable),
             images=status.images and images.reported,
             conditions=status.conditions and self._share_conditions(status.conditions),
         )
@@ -94,17 +98,17 @@ class SharedNodeFields:
             self._conditions.clear()
         return self._conditions.setdefault(conditions, conditions)
 
+    def _share_amounts(self, amounts: Quantities) -> Quantities:
+        if len(self._amounts) >= _MAX_AMOUNTS:
+            self._amounts.clear()
+        return self._amounts.setdefault(tuple(amounts.items()), amounts)
+
 
 def _interned(labels: dict[str, str] | None) -> dict[str, str] | None:
     """Return the mapping with interned keys and values."""
     return labels and {intern(k): intern(v) for k, v in labels.items()}
 
 
-def _interned_amounts(amounts: dict[str, Quantity] | None) -> dict[str, Quantity] | None:
-    """Return the mapping with interned keys and values; numbers are not interned."""
-    return amounts and {intern(k): intern(v) if isinstance(v, str) else v for k, v in amounts.items()}
-
-
-def _interned_keys(values: dict[str, str] | None) -> dict[str, str] | None:
-    """Return the mapping with interned keys: the values of annotations are long and rarely equal."""
-    return values and {intern(k): v for k, v in values.items()}
+def _interned_short(values: dict[str, str] | None) -> dict[str, str] | None:
+    """Return the mapping with interned keys and short values; long ones are rarely equal."""
+    return values and {intern(k): intern(v) if len(v) <= _MAX_SHORT else v for k, v in values.items()}

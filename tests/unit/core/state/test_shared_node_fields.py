@@ -28,13 +28,20 @@ def test_equal_fields_are_interned() -> None:
     assert images is same
     assert one.status.images is other.status.images
     assert one.status.conditions is other.status.conditions
-    for left, right in (
-        (one.metadata.labels, other.metadata.labels),
-        (one.status.allocatable, other.status.allocatable),
-    ):
-        assert left is not None
-        assert right is not None
-        assert all(a is b for a, b in zip(left.values(), right.values(), strict=True))
+    assert one.status.allocatable is other.status.allocatable
+    left, right = one.metadata.labels or {}, other.metadata.labels or {}
+    assert all(a is b for a, b in zip(left.values(), right.values(), strict=True))
+
+
+def test_nodes_with_equal_quantities_share_their_allocatable_amounts() -> None:
+    state = ClusterState()
+    for name, cpu in (("a", "4"), ("b", "4"), ("c", "8")):
+        state.set_node(node(name, cpu=cpu).build())
+    a, b, c = state.rows
+    assert a.allocatable is b.allocatable
+    assert (b.allocatable["cpu"], c.allocatable["cpu"]) == (4000, 8000)
+    state.set_node(node("a", cpu="8").build())
+    assert (a.allocatable["cpu"], b.allocatable["cpu"]) == (8000, 4000)
 
 
 def test_interned_node_is_equal() -> None:
