@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -25,8 +24,6 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
-    PodCount,
-    PodSignature,
     PodSignatureGroup,
     PreFilterPlugin,
     Reads,
@@ -40,22 +37,20 @@ from pyscheduler.intree.volumes.attachable import (
     Attachable,
     CannotAttach,
     attachable_volumes,
-    inline_drivers,
+    needs_attaching,
+    unbound_claim,
 )
-from pyscheduler.intree.volumes.attached import AttachedVolumes, NodeVolumes
+from pyscheduler.intree.volumes.attachments_left import AttachmentsLeft, NewVolumes
 from pyscheduler.intree.volumes.csi_nodes import (
     InstalledDrivers,
     VolumeLimits,
     drivers_of,
-    limits_of,
     must_be_installed,
 )
-from pyscheduler.intree.volumes.limit_hints import LimitHints, needs_attaching
-from pyscheduler.intree.volumes.objects import Storage, sign_volumes
+from pyscheduler.intree.volumes.limit_hints import LimitHints
+from pyscheduler.intree.volumes.objects import ClaimsInUse, Storage, field, sign_volumes
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
-_UNKNOWN_COUNT = 1_000_000
-"""More than any limit, so that the volumes of such a pod are examined one by one."""
 
 
 def not_installed(driver: str) -> Rejection:
@@ -63,24 +58,11 @@ def not_installed(driver: str) -> Rejection:
     return Rejection(f"{driver} CSI driver is not installed on the node")
 
 
-@dataclass(frozen=True, slots=True)
-class AttachableVolumeCount(PodCount):
-    """Upper bound of the volumes that drivers may have to attach for a pod."""
-
-    @property
-    def terminating(self) -> bool:
-        return True
-
-    def of(self, signature: PodSignature) -> int:
-        claims = signature.volume_claims
-        odd = any(claim.ephemeral or not claim.name for claim in claims) or any(inline_drivers(signature))
-        return _UNKNOWN_COUNT if odd else len(claims)
-
-
 class _IncomingVolumes(msgspec.Struct, frozen=True):
     """Volumes of the incoming pod, or the problem that keeps them from being determined."""
 
-    volumes: frozenset[Attachable] = frozenset()
+    volumes: NewVolumes | None = None
+    """None if drivers have to attach none."""
     problem: str = ""
     missing: bool = False
     required: tuple[str, ...] = ()
@@ -105,13 +87,13 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     name = "NodeVolumeLimits"
     checks_resizes = False
-    reads = Reads.EVERYTHING
+    reads = Reads.OWN_NODE_AND_PODS  # all else is in the cache key
     reads_in_dry_run = Reads.OWN_NODE_AND_PODS
     reads_labels = False
     reads_match_fields = False
     pre_reads_nodes = False
     skips_read_pods = False
-    reads_identity = True  # the names of ephemeral claims contain the pod's name
+    reads_claims = False
     watches = (
         kinds.CLAIM,
         kinds.VOLUME,
@@ -126,7 +108,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         self._storage = Storage(handle)
         self._limits = VolumeLimits(handle)
         self._installed = InstalledDrivers(handle)
-        self._attached = AttachedVolumes(handle, self._storage)
+        self._left = AttachmentsLeft(handle, self._storage, self._limits)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         return sign_volumes(group)
@@ -149,45 +131,64 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         if not pod.spec.volumes or not needs_attaching(pod.signature):
             return SKIP_SIGNATURE_GROUP
-        with_csi_node = self._incoming(pod, has_csi_node=True)
+        with_csi_node = self._incoming(pod, nodes, has_csi_node=True)
         # Nodes without a CSINode have no limits, so only problems and required drivers matter there, and they have no
         # others than these.
         is_relevant = with_csi_node.problem or with_csi_node.required
-        without = self._incoming(pod, has_csi_node=False) if is_relevant else with_csi_node
+        without = self._incoming(pod, nodes, has_csi_node=False) if is_relevant else with_csi_node
         cycle[_INCOMING_VOLUMES] = without, with_csi_node
         return None if self._limits.any or is_relevant else SKIP
 
-    def _incoming(self, pod: Pod, has_csi_node: bool) -> _IncomingVolumes:
+    def _incoming(self, pod: Pod, nodes: NodeTable, has_csi_node: bool) -> _IncomingVolumes:
         try:
-            volumes = frozenset(attachable_volumes(self._storage, pod, has_csi_node, is_placed=False))
-            return _IncomingVolumes(volumes, required=self._required_drivers(volumes))
+            volumes = attachable_volumes(self._storage, pod, has_csi_node, is_placed=False)
         except CannotAttach as problem:
             return _IncomingVolumes(problem=str(problem), missing=problem.missing)
+        if not volumes:
+            return _IncomingVolumes()
+        counts = Counter(driver for driver, _ in volumes)
+        shared = self._shared(pod, volumes, nodes) if self._limits.any else frozenset()
+        return _IncomingVolumes(NewVolumes(volumes, counts, shared), required=self._required_drivers(counts))
 
-    def _required_drivers(self, volumes: Set[Attachable]) -> tuple[str, ...]:
-        """Return the drivers of the volumes that must be installed on the node."""
-        drivers = sorted({driver for driver, _ in volumes})
-        return tuple(driver for driver in drivers if must_be_installed(self._storage.csi_driver(driver)))
+    def _shared(self, pod: Pod, volumes: Set[Attachable], nodes: NodeTable) -> frozenset[Attachable]:
+        """Return the volumes that may be attached to a node already: not those of unbound claims of this pod only.
+
+        Pods with an ephemeral claim do not count as its users, so no claim that has an owner is left out.
+        """
+        in_use, namespace, shared = nodes.attribute_counts(ClaimsInUse()), pod.namespace, []
+        for volume in volumes:
+            name = unbound_claim(volume)
+            is_own = name is not None and (namespace, name) not in in_use
+            if not is_own or field(self._storage.claim(namespace, name or ""), "metadata", "ownerReferences"):
+                shared.append(volume)
+        return frozenset(shared)
+
+    def _required_drivers(self, drivers: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the drivers that must be installed on the node."""
+        return tuple([d for d in sorted(drivers) if must_be_installed(self._storage.csi_driver(d))])
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         csi_node = self._storage.csi_node(node.name)
         incoming = cycle[_INCOMING_VOLUMES][csi_node is not None]
         rejection = incoming.rejection()
-        if rejection is not None or not incoming.volumes:
+        if rejection is not None or incoming.volumes is None:
             return rejection
         if incoming.required:
             installed = drivers_of(csi_node)
             for driver in incoming.required:
                 if driver not in installed:
                     return not_installed(driver)
-        if csi_node is None:
+        self._left.refresh()
+        return TOO_MANY if self._left.is_full(node, incoming.volumes) else None
+
+    def filter_cache_key(self, cycle: Cycle) -> Hashable | None:
+        without, with_csi_node = cycle[_INCOMING_VOLUMES]
+        if without.problem or with_csi_node.problem or with_csi_node.required:
             return None
-        limits = limits_of(csi_node)
-        if not limits:
-            return None
-        self._attached.refresh(self.handle.nodes.table().total)
-        volumes = self._attached.cached(node) or self._attached.read(node)
-        return TOO_MANY if _is_full(volumes, incoming.volumes, limits) else None
+        if with_csi_node.volumes is None:
+            return ()
+        self._left.refresh()
+        return self._left.cache_key(with_csi_node.volumes)
 
     # -- many nodes ----------------------------------------------------------------------------------------------
 
@@ -201,76 +202,21 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
                     statuses.reject(at, rejection)
                 for driver in incoming.required:
                     statuses.reject(at & ~nodes.named(self._installed.nodes_with(driver)), not_installed(driver))
-        full = self._full_nodes(with_csi_node, nodes, statuses)
-        if full:
-            mask = np.zeros(len(nodes), np.bool_)
-            mask[full] = True
-            statuses.reject(mask, TOO_MANY)
+        if with_csi_node.volumes is not None and self._limits.any:
+            self._left.refresh()
+            undecided = statuses.codes == 0 if statuses.rejections else None
+            full = self._left.full_nodes(nodes, with_csi_node.volumes, undecided)
+            if full is not None:
+                statuses.reject(full, TOO_MANY)
         return statuses
 
     def _have_csi_node(self, names: Sequence[str]) -> Mask:
         known = self.handle.objects[kinds.CSI_NODE]
         return np.fromiter((("", name) in known for name in names), np.bool_, len(names))
 
-    def _full_nodes(self, incoming: _IncomingVolumes, nodes: NodeTable, before: NodeToStatus) -> list[int]:
-        """Return the indexes of the nodes without attachments left. StatusError if a pod's volumes are invalid.
-
-        Nodes rejected `before` are left out: kube-scheduler does not look up the volumes of their pods.
-        """
-        close = self._nodes_close_to_limit(incoming, nodes)
-        if before.rejections:
-            close = [i for i in close if not before.codes[i]]
-        if not close:
-            return []
-        attached = self._attached
-        attached.refresh(nodes.total)
-        is_dry_run = nodes.all_nodes is not self.handle.nodes.table()
-        new, full, infos = Counter(driver for driver, _ in incoming.volumes), [], list(nodes)
-        by_node = self._limits.by_node
-        for i in close:
-            node = infos[i]
-            limits = by_node.get(("", node.name))
-            if not limits:
-                continue
-            volumes = attached.cached(node)
-            if volumes is None:
-                volumes = attached.read(node)
-                if not is_dry_run:
-                    attached.store(node.name, volumes)
-            if _exceeds(limits, volumes, new) and _is_full(volumes, incoming.volumes, limits):
-                full.append(i)
-        return full
-
-    def _nodes_close_to_limit(self, incoming: _IncomingVolumes, nodes: NodeTable) -> list[int]:
-        """Return the indexes of the nodes where pods and VolumeAttachments might add up to a limit."""
-        if not incoming.volumes:
-            return []
-        counts = nodes.count_pods(AttachableVolumeCount())
-        # Their pods may have invalid volumes, which is an error whatever the driver of the incoming pod's volumes.
-        close = counts >= _UNKNOWN_COUNT
-        for driver, n in Counter(driver for driver, _ in incoming.volumes).items():
-            least = self._limits.least(driver)
-            if least is not None:
-                close |= counts > least - n - self._attached.most_attachments
-        return np.flatnonzero(close).tolist()
-
-
-def _exceeds(limits: Mapping[str, int], node: NodeVolumes, new: Mapping[str, int]) -> bool:
-    """Return True if so many new volumes by driver exceed a limit."""
-    for driver, n in new.items():  # noqa: SIM110 - a generator costs as much as the comparison
-        if node.used.get(driver, 0) + n > limits.get(driver, _UNKNOWN_COUNT):
-            return True
-    return False
-
-
-def _is_full(node: NodeVolumes, incoming: Set[Attachable], limits: Mapping[str, int]) -> bool:
-    """Return True if the node has no attachments left for the volumes; those of its pods do not count again."""
-    new = Counter(driver for driver, _ in incoming - node.of_pods)
-    return any(node.used.get(driver, 0) + n > limits[driver] for driver, n in new.items() if driver in limits)
-
 
 class NodeVolumeLimitsByCount(NodeVolumeLimits):
     """NodeVolumeLimits while the feature gate VolumeLimitScaling is off: no driver has to be installed."""
 
-    def _required_drivers(self, volumes: Set[Attachable]) -> tuple[str, ...]:
+    def _required_drivers(self, drivers: Iterable[str]) -> tuple[str, ...]:
         return ()

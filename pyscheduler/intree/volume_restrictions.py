@@ -39,10 +39,12 @@ from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.hints import OF_CLAIMS
 from pyscheduler.intree.volumes.objects import (
     CLAIM,
+    ClaimsInUse,
     Storage,
     field,
     items,
     name_of,
+    named_claims,
     namespace_of,
     not_found,
     sign_volumes,
@@ -97,14 +99,6 @@ class DisksInUse(PodAttributes):
 
     def of(self, signature: PodSignature) -> Collection[Hashable]:
         return {name for disk in disks_of(signature) for name in disk.names}
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimsInUse(PodAttributes):
-    """Claims of pods as (namespace, name)."""
-
-    def of(self, signature: PodSignature) -> Collection[Hashable]:
-        return {(signature.namespace, name) for name in _named_claims(signature)}
 
 
 class _PreFilterState(msgspec.Struct, frozen=True):
@@ -172,7 +166,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     def _exclusive_claims(self, signature: PodSignature) -> frozenset[str] | Rejection:
         """Return the names of the pod's ReadWriteOncePod claims, or a rejection if a claim does not exist."""
         exclusive = set()
-        for name in _named_claims(signature):
+        for name in named_claims(signature):
             claim = self._storage.claim(signature.namespace, name)
             if claim is None:
                 return Rejection(not_found("persistentvolumeclaim", name), resolvable=False)
@@ -235,14 +229,10 @@ def _any_in_use(disks: Sequence[Disk], nodes: NodeTable) -> bool:
     return any(name in in_use for disk in disks for name in disk.names)
 
 
-def _named_claims(signature: PodSignature) -> list[str]:
-    return [claim.name for claim in signature.volume_claims if not claim.ephemeral]
-
-
 def _count(cycle: Cycle, other: Pod, sign: int) -> None:
     """Update the uses for an added or removed pod. Claims compare by name without namespace, as in kube-scheduler."""
     wanted = cycle[_PRE_FILTER_STATE]
-    uses = sum(name in wanted.claims for name in _named_claims(other.signature))
+    uses = sum(name in wanted.claims for name in named_claims(other.signature))
     if uses:
         cycle[_PRE_FILTER_STATE] = msgspec.structs.replace(wanted, users=wanted.users + sign * uses)
 
@@ -256,10 +246,10 @@ def _frees_a_volume(pod: Pod, event: ClusterEvent) -> QueueingHint:
     Claims compare by name alone, as in `_count`, and disks have no namespace.
     """
     gone: Pod = event.old
-    shares_claim = not set(_named_claims(gone.signature)).isdisjoint(_named_claims(pod.signature))
+    shares_claim = not set(named_claims(gone.signature)).isdisjoint(named_claims(pod.signature))
     return queue_if(shares_claim or bool(ConflictingDisks(disks_of(pod.signature)).of(gone.signature)))
 
 
 def _is_named(pod: Pod, event: ClusterEvent) -> QueueingHint:
     claim = event.new
-    return queue_if(namespace_of(claim) == pod.namespace and name_of(claim) in _named_claims(pod.signature))
+    return queue_if(namespace_of(claim) == pod.namespace and name_of(claim) in named_claims(pod.signature))

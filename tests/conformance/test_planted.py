@@ -256,10 +256,11 @@ PLANTS = (
         "rejection is not resolvable",
         TOO_MANY=Rejection("node(s) exceed max volume count", resolvable=False),
     ),
-    _plant(
+    _elsewhere(
         "NodeVolumeLimits",
         "limit is one too high",
-        limits_of=lambda csi_node: {driver: n + 1 for driver, n in limits_of(csi_node).items()},
+        "intree.volumes.csi_nodes.limits_of",
+        lambda csi_node: {driver: n + 1 for driver, n in limits_of(csi_node).items()},
     ),
     _plant("VolumeBinding", "immediate claims count as delayed", binding_mode=lambda _: "WaitForFirstConsumer"),
     _elsewhere(

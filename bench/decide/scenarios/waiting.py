@@ -98,7 +98,7 @@ def waiting_busy(cluster: Cluster) -> Iterator[Row]:
         running.extend(command.pod.uid for command in commands if isinstance(command, Bind))
         return cluster.confirm(commands)
 
-    steps = cluster.scaled(RETRY_PERIOD)
+    steps = min(cluster.scaled(RETRY_PERIOD), len(running))
     yield Row("", prepare, finish, steps, steps, rounds=2, unit="% of a core", per_microsecond=1e-6 / STEP * 100)
 
 

@@ -19,7 +19,7 @@ from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.framework.profile import Profile, may_read_anything
 from pyscheduler.core.pod_groups.room import free_for_members, lacking_resources, members_that_fit
 from pyscheduler.core.preemption.dry_run import depends_on_own_row
 from pyscheduler.core.scheduling.failure import Failure
@@ -108,7 +108,7 @@ def _is_countable(profile: Profile, cycle: Cycle, first: PodSignature, signature
     filters = [plugin for plugin in profile.filter if plugin.name not in cycle.skipped]
     names = {plugin.name for plugin in filters}
     return (
-        all(depends_on_own_row(plugin) and not plugin.reads_identity for plugin in filters)
+        all(depends_on_own_row(plugin) and not may_read_anything(plugin) for plugin in filters)
         and all(plugin.skip_includes_reserve and plugin.name in cycle.skipped for plugin in profile.reserve)
         and all(names.isdisjoint(profile.readers_of_difference(first, each)) for each in signatures)
     )

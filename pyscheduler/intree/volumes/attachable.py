@@ -30,6 +30,8 @@ from pyscheduler.intree.volumes.objects import (
 
 Attachable = tuple[str, str]
 """A volume as (CSI driver, volume handle)."""
+_PLACEHOLDER = "\0"
+"""Begin of the handle of a volume that is not provisioned yet."""
 
 
 class _InTree(msgspec.Struct, frozen=True):
@@ -70,6 +72,11 @@ def inline_drivers(signature: PodSignature) -> Iterator[str]:
     for volume in signature.spec.volumes or ():
         if not _is_claim(volume) and (source := _source_of(volume)):
             yield _IN_TREE[source].driver
+
+
+def needs_attaching(signature: PodSignature) -> bool:
+    """Return True if a volume of the pod is a claim or of an in-tree plugin that has a CSI driver."""
+    return bool(signature.volume_claims) or any(inline_drivers(signature))
 
 
 def _is_claim(volume: Object) -> bool:
@@ -153,7 +160,13 @@ def _of_class(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable
         if not has_csi_node or not in_tree.migrated:
             return None
         driver = in_tree.driver
-    return driver, f"\0{namespace_of(claim)}/{name_of(claim)}"
+    return driver, f"{_PLACEHOLDER}{namespace_of(claim)}/{name_of(claim)}"
+
+
+def unbound_claim(volume: Attachable) -> str | None:
+    """Return the name of the claim for which the volume will be provisioned; None for a volume that exists."""
+    handle = volume[1]
+    return handle.partition("/")[2] if handle.startswith(_PLACEHOLDER) else None
 
 
 # -- pods --------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class InstalledDrivers:
 
 
 class VolumeLimits:
-    """VolumeLimits of all drivers, from the CSINodes."""
+    """Limits of all drivers, from the CSINodes."""
 
     def __init__(self, handle: Handle) -> None:
         csi_nodes = handle.objects[CSI_NODE]
@@ -67,8 +67,17 @@ class VolumeLimits:
 
     @property
     def by_node(self) -> Mapping[tuple[str, str], Mapping[str, int]]:
-        """VolumeLimits by driver of each CSINode, by its key."""
+        """Limits by driver of each CSINode, by its key."""
         return self._by_driver.parsed
+
+    @property
+    def version(self) -> int:
+        """Number that changes with any CSINode."""
+        return self._by_driver.version
+
+    def of_driver(self, driver: str) -> Mapping[tuple[str, str], Mapping[str, int]]:
+        """Limits of the nodes where the driver has one, by key of the CSINode."""
+        return self._by_driver.by_value(driver)
 
     def least(self, driver: str) -> int | None:
         """Return the driver's lowest limit; None if it has no limits."""

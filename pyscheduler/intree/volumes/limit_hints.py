@@ -6,13 +6,14 @@ count.
 
 from __future__ import annotations
 
-from pyscheduler.api import ClusterEvent, Pod, PodSignature, QueueingHint
+from pyscheduler.api import ClusterEvent, Pod, QueueingHint
 from pyscheduler.intree._hints import occupied_node, queue_if
 from pyscheduler.intree.volumes.attachable import (
     Attachable,
     CannotAttach,
     attachable_volumes,
     inline_drivers,
+    needs_attaching,
     of_claim,
     of_volume,
 )
@@ -103,8 +104,3 @@ class LimitHints:
             return attachable_volumes(self._storage, pod, has_csi_node=True, is_placed=True)
         except CannotAttach:
             return set()
-
-
-def needs_attaching(signature: PodSignature) -> bool:
-    """Return True if a volume of the pod is a claim or of an in-tree plugin that has a CSI driver."""
-    return bool(signature.volume_claims) or any(inline_drivers(signature))

@@ -6,10 +6,20 @@ helpers that kube-scheduler and the PV controller share (k8s.io/component-helper
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from pyscheduler.api import Handle, Pod, PodSignatureGroup, ResourceKind, VolumeClaim, packed
+from pyscheduler.api import (
+    Handle,
+    Pod,
+    PodAttributes,
+    PodSignature,
+    PodSignatureGroup,
+    ResourceKind,
+    VolumeClaim,
+    packed,
+)
 
 Object = Mapping[str, Any]
 """An API object, or part of one, as decoded JSON."""
@@ -119,6 +129,19 @@ def claim_name(pod: Pod, claim: VolumeClaim) -> str:
 def claim_names(pod: Pod) -> list[str]:
     """Return the names of all claims of the pod, ephemeral ones included, in the order of its spec."""
     return [claim_name(pod, claim) for claim in pod.signature.volume_claims]
+
+
+def named_claims(signature: PodSignature) -> list[str]:
+    """Return the names of the claims without ephemeral ones."""
+    return [claim.name for claim in signature.volume_claims if not claim.ephemeral]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsInUse(PodAttributes):
+    """Claims of pods as (namespace, name), without ephemeral ones."""
+
+    def of(self, signature: PodSignature) -> Collection[Hashable]:
+        return {(signature.namespace, name) for name in named_claims(signature)}
 
 
 def ownership_problem(pod: Pod, claim: Object) -> str:

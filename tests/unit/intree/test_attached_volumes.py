@@ -37,8 +37,8 @@ class Attached:
     def on_a(self, attached: AttachedVolumes) -> NodeVolumes:
         attached.refresh(2)
         a = next(iter(self.cluster.state.table()))
-        volumes = attached.cached(a) or attached.read(a)
-        attached.store("a", volumes)
+        volumes, read = attached.of(a), attached.read(a)
+        assert (volumes.of_pods, volumes.used) == (read.of_pods, read.used)
         return volumes
 
 
@@ -70,6 +70,15 @@ def test_volumes_are_looked_up_again_after_a_change(change: Change, used: int) -
     found, expected = attached.on_a(attached.cached), attached.on_a(attached.new())
     assert found.used["maker"] == used
     assert (found.of_pods, found.used) == (expected.of_pods, expected.used)
+
+
+def test_nodes_with_changed_objects_are_returned() -> None:
+    attached = Attached()
+    attached.on_a(attached.cached)
+    attached.cluster.show(disk("other"), claim("far"), attachment("new", "other", to="b"))
+    assert list(attached.cached.refresh(2)) == []
+    attached.cluster.show(claim("late"))
+    assert list(attached.cached.refresh(2)) == ["a"]
 
 
 @pytest.mark.parametrize(
