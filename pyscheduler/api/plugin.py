@@ -93,10 +93,7 @@ class Plugin(ABC):
     If False, cached results are shared by the pods of a StatefulSet or an indexed Job, which have labels of their own.
     """
     reads_annotations: ClassVar[bool] = True
-    """True if results may depend on the pod's annotations, False if only its labels matter of the two.
-
-    Without effect if `reads_labels` is False.
-    """
+    """True if results may depend on the pod's annotations; without effect if `reads_labels` is False."""
     reads_claims: ClassVar[bool] = True
     """True if results may depend on the names of the pod's PersistentVolumeClaims, unique for each StatefulSet pod."""
     reads_match_fields: ClassVar[bool] = True
@@ -342,11 +339,15 @@ class PostFilterPlugin(Plugin):
 class PreScorePlugin(Plugin):
     """Computation once per pod, on its feasible nodes, before scoring (kube-scheduler's PreScore)."""
 
+    pre_score_is_live: ClassVar[bool] = False
+    """True if PreScore of a plugin that reads DOMAINS stores live views of `count_by_domain`, which follow the pods."""
+
     @abstractmethod
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         """Return SKIP to skip the plugin's Score, otherwise None.
 
-        If `reads` is at most ALL_NODES, the result is cached for all pods of the signature.
+        If `reads` is at most ALL_NODES, the result is cached for all pods of the signature. With `pre_score_is_live` it
+        is too, until nodes, their feasibility, watched objects or the views themselves change.
         """
 
 

@@ -102,6 +102,7 @@ ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyTyp
         "checks_resizes": (_is(bool), "True or False"),
         "pre_reads_nodes": (_is(bool), "True or False"),
         "skips_read_pods": (_is(bool), "True or False"),
+        "pre_score_is_live": (_is(bool), "True or False"),
         "is_repeatable": (_is(bool), "True or False"),
         "binds_without_api": (_is(bool), "True or False"),
         "weight": (_is_weight, "a whole number above 0"),
@@ -128,6 +129,7 @@ _NARROWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "gate_key": ("pre_enqueue",),
         "gate_object": ("pre_enqueue",),
         "is_repeatable": ("post_filter", "post_filter_steps"),
+        "pre_score_is_live": ("pre_score",),
     }
 )
 """Members because of which the scheduler omits calls of a plugin, with the methods for which they are true."""

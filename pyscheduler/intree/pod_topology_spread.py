@@ -103,6 +103,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     reads_claims = False
     pre_reads_nodes = False
     skips_read_pods = False
+    pre_score_is_live = True
     normalizer = SpreadNormalizer()
     watches = KINDS
 

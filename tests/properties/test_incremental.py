@@ -249,7 +249,7 @@ def _ignore_changed_skips(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_skips(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PluginResultCache, "invalidate_skips", lambda *_: None)
+    patch.setattr(PluginResultCache, "invalidate_readers", lambda *_: None)
 
 
 def _ignore_labels(patch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from pyscheduler.core.scheduling import node_order, schedule_pod
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node_columns import ChangeLog
+from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.intree import (
     InterPodAffinity,
     NodeAffinity,
@@ -163,6 +164,11 @@ def _return(plugin: type[Any], method: str, value: object) -> Plant:
     return lambda patch: patch.setattr(plugin, method, lambda *_: value)
 
 
+def _constant(owner: type[Any], attribute: str) -> Plant:
+    """Return a plant of an attribute that never changes."""
+    return lambda patch: patch.setattr(owner, attribute, property(lambda _: 0, lambda *_: None), raising=False)
+
+
 def _skip_whole_group(plugin: type[Any], method: str) -> Plant:
     """Return a plant of a plugin whose Skip claims to hold for the whole signature group."""
     original = getattr(plugin, method)
@@ -252,6 +258,7 @@ BUGS = {
     "affinity cache key is constant": Bug(_return(InterPodAffinity, "filter_cache_key", 0), (), ("delete",), _APART),
     "spread cache key is constant": Bug(_return(PodTopologySpread, "filter_cache_key", 0), (), ("delete",), _SPREAD),
     "affinity score key is constant": Bug(_return(InterPodAffinity, "score_cache_key", 0), (), PODS, AFFINITY_KINDS),
+    "views of placed pods are stale": Bug(_constant(PlacedPods, "views_version"), (), PODS, CONSTRAINED_KINDS[2:6]),
     "score cache key is constant": Bug(_return(TeamRank, "score_cache_key", 0), (TeamRank,), NODES),
     "classes for scores are stale": Bug(_return(NodeClasses, "_update_counts", True), (TeamScore,), PODS, BASIC_KINDS),
 }

@@ -370,6 +370,13 @@ def is_cacheable(plugin: Plugin) -> bool:
     return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False) and not is_keyed(plugin)
 
 
+def is_live(plugin: PreScorePlugin) -> bool:
+    """Return True if the plugin's PreScore results hold for every pod of the signature while only pods change."""
+    return (
+        plugin.pre_score_is_live and reads_of(plugin) <= Reads.DOMAINS and not getattr(plugin, "reads_identity", False)
+    )
+
+
 def is_keyed(plugin: Plugin) -> bool:
     """Return True if the plugin's Filter results hold while its cache key is unchanged."""
     default = FilterPlugin.filter_cache_key

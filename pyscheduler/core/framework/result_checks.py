@@ -17,9 +17,11 @@ from pyscheduler.api.events import QueueingHint
 from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import ClearNomination, NodeNames, NodeToStatus, Nominate, Rejection, Skip, Wait
 from pyscheduler.api.pod_group_cycle import NominateGroup
+from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 
 _COLUMN: Final = "an array of int64"
+_INT64: Final = np.dtype(np.int64)
 
 
 class Expected(Struct, frozen=True):
@@ -90,11 +92,17 @@ def check_statuses(method: Callable[..., Any], verdicts: NodeToStatus, nodes: in
         )
 
 
-def check_scores(method: Callable[..., Any], scores: Scores, nodes: int) -> None:
-    """Raise InvalidReturnValue unless the scores are integers, one per node."""
+def checked_column(method: Callable[..., Any], scores: Scores, nodes: int) -> Scores:
+    """Return the scores as a contiguous array of int64. InvalidReturnValue unless they are integers, one per node."""
     if not isinstance(scores, np.ndarray):
         raise InvalidReturnValue(method, scores, _COLUMN)
     if scores.dtype.kind not in "iu":
         raise InvalidReturnValue(method, scores, _COLUMN, shown=f"an array of {scores.dtype}")
     if scores.shape != (nodes,):
         raise InvalidReturnValue(method, scores, f"one for each of {nodes} nodes", shown=f"{scores.size} scores")
+    if scores.dtype is _INT64 and scores.flags.c_contiguous:
+        return scores
+    # Compiled kernels read int64 cells that follow each other.
+    if scores.dtype.kind == "u" and nodes and scores.max() > MAX_INT64:
+        raise InvalidReturnValue(method, scores, _COLUMN, shown=f"a score of {scores.max()}")
+    return np.ascontiguousarray(scores, _INT64)

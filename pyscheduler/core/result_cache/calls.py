@@ -16,7 +16,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.return_values import LEAST_SCORE, InvalidReturnValue, check_score
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.result_checks import check_scores
+from pyscheduler.core.framework.result_checks import checked_column
 from pyscheduler.kernels import Rows, extremes
 
 FEW = 6
@@ -58,17 +58,16 @@ def run_score(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> in
 
 
 def run_score_on_table(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
-    """Return the plugin's raw scores of many nodes, integers of any width. PluginFailed if it fails."""
+    """Return the plugin's raw scores of many nodes. PluginFailed if it fails."""
     try:
         observer = cycle.call_observer
         if observer is None:
             scores = plugin.score_all(cycle, pod, table)
         else:
             scores = observer(plugin.name, "Score", plugin.score_all, cycle, pod, table)
-        check_scores(plugin.score_all, scores, len(table))
+        return checked_column(plugin.score_all, scores, len(table))
     except BaseException as error:
         raise_plugin_failed(plugin.name, "Score", error)
-    return scores
 
 
 def overrides_normalize(plugin: ScorePlugin) -> bool:
@@ -85,7 +84,7 @@ def run_normalize(plugin: ScorePlugin, cycle: Cycle, pod: Pod, raw: Scores) -> S
                 final = plugin.normalize(cycle, pod, raw)
             else:
                 final = cycle.call_observer(plugin.name, NORMALIZE, plugin.normalize, cycle, pod, raw)
-            check_scores(plugin.normalize, final, len(raw))
+            final = checked_column(plugin.normalize, final, len(raw))
         except BaseException as error:
             raise_plugin_failed(plugin.name, "NormalizeScore", error)
     check_range(plugin, final)
@@ -95,8 +94,7 @@ def run_normalize(plugin: ScorePlugin, cycle: Cycle, pod: Pod, raw: Scores) -> S
 def rescale(plugin: ScorePlugin, normalizer: Normalizer, raw: Scores, span: object) -> Scores:
     """Return the final scores (0..100) of some nodes, given the span of all. PluginFailed if the plugin fails."""
     try:
-        final = normalizer.rescale(raw, span)
-        check_scores(normalizer.rescale, final, len(raw))
+        final = checked_column(normalizer.rescale, normalizer.rescale(raw, span), len(raw))
     except BaseException as error:
         raise_plugin_failed(plugin.name, "NormalizeScore", error)
     check_range(plugin, final)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Hashable, Iterator
 from typing import NamedTuple
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache,
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.kernels import Rows
 
 MAX_CACHE_BYTES = 256 * 1024 * 1024
 """Limit on the memory of one profile's equivalence caches; beyond it the least recently used are dropped."""
@@ -68,6 +69,10 @@ class EquivalenceCache:
         self._nodes_version = state.nodes_version
         self._objects_version = state.objects_version
         self._templates_version = state.placed.templates_version
+        self._views_version = state.placed.views_version
+        """Version of the views of placed pods that cached PreScore results have, as of the attempt that stored them."""
+        self._pre_scored_rows: ref[Rows] | None = None
+        """The feasible rows then; None for all."""
 
     def copy_without(self, plugins: frozenset[str], rows: RowResults) -> EquivalenceCache:
         """Return a cache for a group that all plugins but these sign alike, with the results that hold for it too."""
@@ -114,12 +119,13 @@ class EquivalenceCache:
             self._nodes_version = self._state.nodes_version
             self._pre_filter.drop(self._profile.pre_node_readers)
             self._pre_score.drop(self._profile.pre_node_readers)
+            self._pre_score.drop_live()
             self.with_nominated_pods.clear()
         state = self._state
         if self._objects_version != state.objects_version or self._templates_version != state.placed.templates_version:
             readers = self._readers_of_changes()
-            self._pre_filter.invalidate_skips(readers)
-            self._pre_score.invalidate_skips(readers)
+            self._pre_filter.invalidate_readers(readers)
+            self._pre_score.invalidate_readers(readers)
         return self._pre_filter
 
     def _readers_of_changes(self) -> set[str]:
@@ -230,14 +236,24 @@ class EquivalenceCache:
     def pre_score(self, cycle: Cycle, pod: Pod) -> None:
         """Run PreScore; call it before `refresh_scores`. PluginFailed if a plugin raises."""
         results = self._pre_score
+        if results.live and not self._has_same_views():
+            results.drop_live()
         skipped = results.replay(cycle) if results.outcome is not None else self._run_pre_score(cycle, pod)
         if skipped is not self._skipped_scores:
             if skipped != self._skipped_scores:
                 self._classes.skip_scores(skipped)
             self._skipped_scores = skipped
 
+    def _has_same_views(self) -> bool:
+        """Return True if the feasible rows and the views of placed pods are those of the cached PreScore results."""
+        rows, before = self._classes.feasible_rows(self.rows), self._pre_scored_rows
+        same_rows = before is None if isinstance(rows, slice) else before is not None and before() is rows
+        return same_rows and self._views_version == self._state.placed.views_version
+
     def _run_pre_score(self, cycle: Cycle, pod: Pod) -> frozenset[str]:
-        profile = self._profile
+        profile, rows = self._profile, self._classes.feasible_rows(self.rows)
+        self._pre_scored_rows = None if isinstance(rows, slice) else ref(rows)
+        self._views_version = self._state.placed.views_version  # not after: a plugin may displace views of its own
         return run_pre_score(
             profile.pre_score, cycle, pod, self.feasible_table, self._pre_score, profile.evaluations.pre_score
         )

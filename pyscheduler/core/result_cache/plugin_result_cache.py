@@ -12,7 +12,7 @@ from pyscheduler.api.plugin import Plugin, PreScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.plugin_calls import call_plugin
-from pyscheduler.core.framework.profile import is_cacheable
+from pyscheduler.core.framework.profile import is_cacheable, is_live
 
 State = dict[StateKey[Any], Any]
 P = TypeVar("P", bound=Plugin)
@@ -28,12 +28,14 @@ class Step(NamedTuple, Generic[P]):
 class PluginResultCache:
     """Results for a signature, selected by `is_cacheable`; a changed node object invalidates some of them."""
 
-    __slots__ = ("_cached", "_last_plan", "_skip_results", "_states", "_steps", "outcome", "skipped")
+    __slots__ = ("_cached", "_last_plan", "_skip_results", "_states", "_steps", "live", "outcome", "skipped")
 
     def __init__(self) -> None:
         self.skipped: frozenset[str] = frozenset()
         """Names of the plugins that returned SKIP; the same object until others do."""
         self._cached: set[str] = set()
+        self.live: set[str] = set()
+        """Plugins with cached state that shows placed pods, so that it needs no new call when only these change."""
         self._states: dict[str, State] = {}
         self._steps: list[Step[Any]] | None = None
         self._last_plan: tuple[frozenset[str], list[Step[Any]]] | None = None
@@ -51,12 +53,12 @@ class PluginResultCache:
         twin = PluginResultCache()
         twin.skipped, twin._cached, twin._states = self.skipped, {*self._cached}, {**self._states}
         twin._skip_results, twin._steps, twin.outcome = {**self._skip_results}, self._steps, self.outcome
-        twin.drop(plugins)
+        twin.drop(plugins | self.live)
         return twin
 
-    def invalidate_skips(self, plugins: Set[str]) -> None:
-        """Drop SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP of some plugins, because something they depend on changed."""
-        self.drop(self._skip_results.keys() & plugins)
+    def invalidate_readers(self, plugins: Set[str]) -> None:
+        """Drop what pods of the signature share of plugins that read more than nodes, because that changed for some."""
+        self.drop((self._skip_results.keys() | self.live) & plugins)
 
     def invalidate(self, plugins: frozenset[str]) -> None:
         """Drop the results of some plugins before a pod of another signature of the group.
@@ -71,10 +73,15 @@ class PluginResultCache:
         gone = self._cached.intersection(plugins)
         if gone:
             self._cached -= gone
+            self.live -= gone
             self.skipped -= gone
             for name in gone:
                 self._skip_results.pop(name, None)
             self._invalidate_plan()
+
+    def drop_live(self) -> None:
+        """Drop the results that show placed pods, because something else that they depend on changed."""
+        self.drop([*self.live])
 
     def skips(self, group: bool) -> Set[str]:
         """Return the plugins with a valid SKIP_SIGNATURE_GROUP or, unless for the `group`, SKIP_SIGNATURE."""
@@ -113,16 +120,18 @@ class PluginResultCache:
         if self._steps is not None and len(self._steps) == 1:
             self.outcome = outcome
 
-    def store(self, plugin: Plugin, answer: object, cycle: Cycle, before: State) -> None:
+    def store(self, plugin: Plugin, answer: object, cycle: Cycle, before: State, live: bool = False) -> None:
         """Cache the plugin's result if it is valid for other pods of the signature.
 
-        `before` is the state of the cycle before the plugin ran.
+        `before` is the state of the cycle before the plugin ran. `live` if what it has written shows placed pods.
         """
         holds = answer is SKIP_SIGNATURE or answer is SKIP_SIGNATURE_GROUP
-        if not holds and not (is_cacheable(plugin) and (answer is None or answer is SKIP)):
+        if not holds and not ((live or is_cacheable(plugin)) and (answer is None or answer is SKIP)):
             return
         written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
         self._store(plugin.name, written, skipped=answer is not None)
+        if live and not holds:
+            self.live.add(plugin.name)
         if holds:
             self._skip_results[plugin.name] = answer is SKIP_SIGNATURE_GROUP
 
@@ -168,7 +177,7 @@ def run_pre_score(
             table = feasible()
         before = cycle.state()
         answer = call_plugin(plugin, "PreScore", plugin.pre_score, cycle, pod, table)
-        results.store(plugin, answer, cycle, before)
+        results.store(plugin, answer, cycle, before, is_live(plugin))
         if isinstance(answer, Skip):
             skipped |= {plugin.name}
         else:

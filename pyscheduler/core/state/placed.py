@@ -47,6 +47,11 @@ class PlacedPods:
         """Number of sets that `_counts` follow, all counts together."""
         self.version = 0
         """Version that changes with every pod and every moved row."""
+        self.views_version = 0
+        """Version that changes with the views that `count_by_domain` returned: when one is dropped or out of date.
+
+        Additions and removals of pods of known sets change what the views show, not the views.
+        """
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
@@ -57,6 +62,7 @@ class PlacedPods:
         pods = self._sets.get(key)
         if pods is None:
             self.serial += 1
+            self.views_version += 1  # a counter may count the set, and it does so when it is read
             pods = self._sets[key] = PlacedPodSet(pod.signature, pod.deleting, self.serial)
             self._count_sets(pod.signature.template.id, 1)
         number = pods.nodes.get(node, 0) + sign
@@ -86,6 +92,7 @@ class PlacedPods:
         for counter in self._counts.values():
             counter.move(source, target)
         self.version += 1
+        self.views_version += 1
 
     def has_lower_priority(self, priority: int) -> bool:
         """Return True if a pod that is not terminating has a priority below this one."""
@@ -105,7 +112,10 @@ class PlacedPods:
 
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
         """Return the current count of each domain, as a live read-only view."""
-        return self.counter(count, len(domains.ids)).sums(domains)
+        counter = self.counter(count, len(domains.ids))
+        if not counter.has_sums(domains):
+            self.views_version += 1  # new sums may displace others
+        return counter.sums(domains)
 
     def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
         """Return the number of placed pods by attribute value, as a live read-only view."""
@@ -126,6 +136,7 @@ class PlacedPods:
             counter = RowCounter(count, n)
             if count.is_large:
                 counter.update(self, keep=False)
+                self.views_version += 1
                 return counter
             self._counts[count] = counter
             # The counts of a cluster's pods are of about the same size; the oldest one has reached it.
@@ -148,6 +159,7 @@ class PlacedPods:
 
     def _drop(self, counter: PodCounter[Any]) -> None:
         counter.is_kept = False
+        self.views_version += 1
         for pods in self._sets.values():
             self._counted_sets -= pods.counters.pop(counter, None) is not None
 

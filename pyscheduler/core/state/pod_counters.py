@@ -157,6 +157,10 @@ class RowCounter(PodCounter[int]):
         start = len(self._changes) - (self.mark - mark)
         return None if start < 0 else self._changes[start:]
 
+    def has_sums(self, domains: Domains) -> bool:
+        """Return True if the sums by domain are kept already."""
+        return id(domains) in self._sums
+
     def sums(self, domains: Domains) -> DomainSums:
         """Return the sums by domain."""
         sums = self._sums.get(id(domains))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -307,3 +308,45 @@ def test_sums_of_hosts_take_no_memory_before_they_are_read(world: PlacedPodsFixt
     world.place("w9", "web", "n1")
     assert sums.numbers.sum() == total + 1
     assert counter.bytes > unread
+
+
+def test_views_keep_their_version_while_only_pods_of_known_sets_change(world: PlacedPodsFixture) -> None:
+    zones = world.state.table().topology("zone")
+    numbers = world.state.placed.count_by_domain(App("web"), zones).numbers
+    version = world.state.placed.views_version
+    world.place("w9", "web", "n1")
+    world.state.remove("w1")
+    assert world.state.placed.views_version == version
+    assert numbers is world.state.placed.count_by_domain(App("web"), zones).numbers
+
+
+def _new_set(world: PlacedPodsFixture) -> None:
+    world.place("c1", "cache", "n1")
+
+
+def _removed_node(world: PlacedPodsFixture) -> None:
+    world.state.remove_node("n1")
+
+
+def _displaced_sums(world: PlacedPodsFixture) -> None:
+    table = world.state.table()
+    for _ in range(pod_counters._MAX_SUMS):
+        ids = table.topology("zone").ids.copy()
+        table.count_by_domain(App("web"), Domains(ids, table.topology("zone").known))
+
+
+def _dropped_counter(world: PlacedPodsFixture) -> None:
+    for i in range(placed.KEEP_COUNTS):
+        world.count(f"other-{i}")
+
+
+@pytest.mark.parametrize("change", [_new_set, _removed_node, _displaced_sums, _dropped_counter])
+def test_views_get_another_version_when_one_may_be_out_of_date(
+    world: PlacedPodsFixture, change: Callable[[PlacedPodsFixture], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placed, "MOST_COUNTS", 4)
+    monkeypatch.setattr(placed, "KEEP_COUNTS", 4)
+    world.state.table().count_by_domain(App("web"), world.state.table().topology("zone"))
+    version = world.state.placed.views_version
+    change(world)
+    assert world.state.placed.views_version != version
