@@ -6,7 +6,7 @@ Both forms return equal numbers (`tests/properties/test_kernels.py`). `FORM` nam
 
 from __future__ import annotations
 
-from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Classes, Ints, Masks, Rows
+from pyscheduler.kernels.numpy_form import BLOCK, BY_SHAPE, LEAST, MOST, Classes, Ints, Masks, Rows
 
 try:
     from pyscheduler.kernels import compiled as _form
@@ -25,15 +25,17 @@ count_equal = _form.count_equal
 extremes = _form.extremes
 gather = _form.gather
 has_room = _form.has_room
-nth_equal = _form.nth_equal
 missing_room = _form.missing_room
 pick_by_class = _form.pick_by_class
+pick_top = _form.pick_top
 put = _form.put
+refresh_tops = _form.refresh_tops
 reprieve = _form.reprieve
 rounded_sums = _form.rounded_sums
 victim_losses = _form.victim_losses
 
 __all__ = [
+    "BLOCK",
     "BY_SHAPE",
     "FORM",
     "LEAST",
@@ -51,9 +53,10 @@ __all__ = [
     "gather",
     "has_room",
     "missing_room",
-    "nth_equal",
     "pick_by_class",
+    "pick_top",
     "put",
+    "refresh_tops",
     "reprieve",
     "rounded_sums",
     "victim_losses",

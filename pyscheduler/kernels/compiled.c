@@ -506,31 +506,38 @@ static int rows_of(Columns *columns, PyObject *given, const int64_t **rows, Py_s
     return given == Py_None || (*rows = cells_of(columns, given, 0, count)) != NULL;
 }
 
-QUICK static void find_extremes(const int64_t *cells, Py_ssize_t rows, int64_t *least, int64_t *most)
+/* Return the greatest of the cells or, with all bits flipped, that of their complements: the least's complement. */
+static inline int64_t greatest(const int64_t *cells, Py_ssize_t rows, int64_t flipped)
 {
-    int64_t low = cells[0], high = cells[0];
-    for (Py_ssize_t i = 1; i < rows; i++) {
-        low = cells[i] < low ? cells[i] : low;
-        high = cells[i] > high ? cells[i] : high;
-    }
-    *least = low;
-    *most = high;
+    int64_t tops[LANES];
+    Py_ssize_t i = 0;
+    for (Py_ssize_t lane = 0; lane < LANES; lane++)
+        tops[lane] = INT64_MIN;
+    for (; i + LANES <= rows; i += LANES)
+        for (Py_ssize_t lane = 0; lane < LANES; lane++)
+            tops[lane] = (cells[i + lane] ^ flipped) > tops[lane] ? cells[i + lane] ^ flipped : tops[lane];
+    for (; i < rows; i++)
+        tops[0] = (cells[i] ^ flipped) > tops[0] ? cells[i] ^ flipped : tops[0];
+    for (Py_ssize_t lane = 1; lane < LANES; lane++)
+        tops[0] = tops[lane] > tops[0] ? tops[lane] : tops[0];
+    return tops[0];
 }
 
-/* Like find_extremes, for some rows, at least one; 0 with an IndexError if a row is out of range. */
-static int find_extremes_of(const int64_t *cells, Py_ssize_t length, const int64_t *rows, Py_ssize_t count,
-                            int64_t *least, int64_t *most)
+/* Widen a range by the extremes of a block, which stays in the cache for the second pass. */
+QUICK static void add_extremes(const int64_t *cells, Py_ssize_t rows, int64_t *least, int64_t *most)
 {
-    *least = INT64_MAX;
-    *most = INT64_MIN;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (!is_row(rows[i], length))
-            return 0;
-        int64_t cell = cells[rows[i]];
-        *least = cell < *least ? cell : *least;
-        *most = cell > *most ? cell : *most;
-    }
-    return 1;
+    int64_t low = ~greatest(cells, rows, -1), high = greatest(cells, rows, 0);
+    *least = low < *least ? low : *least;
+    *most = high > *most ? high : *most;
+}
+
+/* Return true if all rows are in a column of this length, of at least one row. */
+QUICK static int are_rows(const int64_t *rows, Py_ssize_t count, Py_ssize_t length)
+{
+    int64_t signs = 0, last = length - 1;
+    for (Py_ssize_t i = 0; i < count; i++)
+        signs |= rows[i] | minus(last, rows[i]);
+    return signs >= 0;
 }
 
 PyDoc_STRVAR(extremes_doc, "extremes(numbers, rows) -> (least, greatest): see numpy_form.");
@@ -549,11 +556,19 @@ static PyObject *extremes(PyObject *Py_UNUSED(module), PyObject *const *args, Py
         PyErr_SetString(PyExc_ValueError, "numbers must not be empty");
         goto done;
     }
-    int64_t least, most;
-    if (rows == NULL)
-        find_extremes(cells, columns.rows, &least, &most);
-    else if (!find_extremes_of(cells, columns.rows, rows, wanted, &least, &most))
+    if (rows != NULL && !are_rows(rows, wanted, columns.rows)) {
+        PyErr_SetString(PyExc_IndexError, "a row is out of range");
         goto done;
+    }
+    int64_t least = INT64_MAX, most = INT64_MIN, some[STRETCH];
+    if (rows == NULL)
+        wanted = columns.rows;
+    for (Py_ssize_t from = 0; from < wanted; from += STRETCH) {
+        Py_ssize_t length = wanted - from < STRETCH ? wanted - from : STRETCH;
+        for (Py_ssize_t i = 0; rows != NULL && i < length; i++)
+            some[i] = cells[rows[from + i]];
+        add_extremes(rows == NULL ? cells + from : some, length, &least, &most);
+    }
     answer = Py_BuildValue("LL", (long long)least, (long long)most);
 done:
     close_columns(&columns);
@@ -584,31 +599,129 @@ static PyObject *count_equal(PyObject *Py_UNUSED(module), PyObject *const *args,
     return answer;
 }
 
-PyDoc_STRVAR(nth_equal_doc, "nth_equal(numbers, value, n) -> int: see numpy_form.");
+#define BLOCK 64 /* rows per entry of `tops` */
 
-static PyObject *nth_equal(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+/* Set the greatest cell of a block and how many cells equal it. */
+static inline void top_of_block(const int64_t *cells, Py_ssize_t rows, int64_t *top, int64_t *count)
+{
+    int64_t best = greatest(cells, rows, 0), found = 0;
+    for (Py_ssize_t i = 0; i < rows; i++)
+        found += cells[i] == best;
+    *top = best;
+    *count = found;
+}
+
+QUICK static void top_of_all_blocks(const int64_t *totals, Py_ssize_t rows, int64_t *tops, Py_ssize_t blocks)
+{
+    for (Py_ssize_t block = 0, from = 0; block < blocks; block++, from += BLOCK)
+        top_of_block(totals + from, rows - from < BLOCK ? rows - from : BLOCK, &tops[block], &tops[blocks + block]);
+}
+
+/* Read the totals and the best of each block; the number of blocks, or -1 with an exception if they do not match. */
+static Py_ssize_t blocks_of(Columns *columns, PyObject *const *args, int flags, const int64_t **totals, int64_t **tops)
+{
+    Py_ssize_t length;
+    if ((*totals = column_of(columns, args[0], 0)) == NULL
+        || (*tops = cells_of(columns, args[1], flags, &length)) == NULL)
+        return -1;
+    Py_ssize_t blocks = (columns->rows + BLOCK - 1) / BLOCK;
+    if (length == 2 * blocks)
+        return blocks;
+    PyErr_SetString(PyExc_ValueError, "there must be two numbers for each block");
+    return -1;
+}
+
+PyDoc_STRVAR(refresh_tops_doc, "refresh_tops(totals, tops, rows) -> None: see numpy_form.");
+
+static PyObject *refresh_tops(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
     PyObject *answer = NULL;
-    int64_t value, n;
-    if (!check_count(given, 3) || !whole_of(args[1], &value) || !whole_of(args[2], &n) || !open_columns(&columns, 1))
+    const int64_t *totals;
+    int64_t *tops;
+    if (!check_count(given, 3) || !open_columns(&columns, 2))
         return NULL;
-    const int64_t *cells = column_of(&columns, args[0], 0);
-    for (Py_ssize_t from = 0; cells != NULL && n >= 0 && from < columns.rows; from += STRETCH) {
-        Py_ssize_t rows = columns.rows - from < STRETCH ? columns.rows - from : STRETCH;
-        Py_ssize_t found = count_cells(cells + from, value, rows);
-        if (found <= n) {
-            n -= found;
-            continue;
-        }
-        Py_ssize_t row = from;
-        while (cells[row] != value || n-- > 0)
-            row++;
-        answer = PyLong_FromSsize_t(row);
-        break;
+    Py_ssize_t blocks = blocks_of(&columns, args, PyBUF_WRITABLE, &totals, &tops), changed = 0;
+    if (blocks < 0)
+        goto done;
+    if (args[2] == Py_None) {
+        top_of_all_blocks(totals, columns.rows, tops, blocks);
+    } else if (PyList_Check(args[2])) {
+        changed = PyList_Size(args[2]);
+    } else {
+        PyErr_SetString(PyExc_TypeError, "rows must be a list");
+        goto done;
     }
-    if (answer == NULL && !PyErr_Occurred())
-        PyErr_SetString(PyExc_IndexError, "there are fewer such numbers");
+    for (Py_ssize_t i = 0; i < changed; i++) {
+        int64_t row;
+        if (!whole_of(PyList_GetItem(args[2], i), &row) || !is_row(row, columns.rows))
+            goto done;
+        Py_ssize_t block = row / BLOCK, rows = columns.rows - block * BLOCK;
+        top_of_block(totals + block * BLOCK, rows < BLOCK ? rows : BLOCK, &tops[block], &tops[blocks + block]);
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
+/* Return how many rows have the greatest total, which is set. */
+QUICK static int64_t count_best(const int64_t *tops, Py_ssize_t blocks, int64_t *total)
+{
+    int64_t best = greatest(tops, blocks, 0), count = 0;
+    *total = best;
+    for (Py_ssize_t i = 0; i < blocks; i++)
+        count += tops[i] == best ? tops[blocks + i] : 0;
+    return count;
+}
+
+/* Return random bits modulo the count, without drawing any for 1; -1 with an exception on errors. */
+static int64_t drawn(PyObject *random_bits, int64_t count)
+{
+    if (count == 1)
+        return 0;
+    PyObject *number = PyObject_CallNoArgs(random_bits);
+    if (number == NULL)
+        return -1;
+    uint64_t bits = PyLong_AsUnsignedLongLong(number);
+    Py_DECREF(number);
+    return bits == UINT64_MAX && PyErr_Occurred() ? -1 : (int64_t)(bits % (uint64_t)count);
+}
+
+PyDoc_STRVAR(pick_top_doc, "pick_top(totals, tops, random_bits) -> int: see numpy_form.");
+
+static PyObject *pick_top(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    const int64_t *totals;
+    int64_t *tops, best, count;
+    if (!check_count(given, 3) || !open_columns(&columns, 2))
+        return NULL;
+    Py_ssize_t blocks = blocks_of(&columns, args, 0, &totals, &tops), row = 0;
+    if (blocks < 1) {
+        if (blocks == 0)
+            PyErr_SetString(PyExc_ValueError, "there are no rows");
+        goto done;
+    }
+    if ((count = count_best(tops, blocks, &best)) < 1) {
+        PyErr_SetString(PyExc_IndexError, "there are fewer rows with the greatest total");
+        goto done;
+    }
+    int64_t n = drawn(args[2], count);
+    if (n < 0)
+        goto done;
+    for (Py_ssize_t block = 0; tops[block] != best || n >= tops[blocks + block]; block++) {
+        n -= tops[block] == best ? tops[blocks + block] : 0;
+        row += BLOCK;
+    }
+    while (row < columns.rows && (totals[row] != best || n-- > 0))
+        row++;
+    if (row < columns.rows)
+        answer = PyLong_FromSsize_t(row);
+    else
+        PyErr_SetString(PyExc_IndexError, "there are fewer rows with the greatest total");
+done:
     close_columns(&columns);
     return answer;
 }
@@ -712,27 +825,18 @@ done:
 }
 
 /* Compute the sums of one block; return the greatest, and how many equal it unless it is below `least`. */
-QUICK static int64_t top_of_block(const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows,
-                                  int64_t least, Py_ssize_t *count)
+QUICK static int64_t top_of_sums(const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows,
+                                 int64_t least, Py_ssize_t *count)
 {
-    int64_t cells[STRETCH], tops[LANES], found = 0;
-    Py_ssize_t padded = (rows + LANES - 1) / LANES * LANES;
+    int64_t cells[STRETCH], found = 0;
     for (Py_ssize_t i = 0; i < rows; i++)
         cells[i] = totals[i] + sums[classes[i]];
-    for (Py_ssize_t i = rows; i < padded; i++)
-        cells[i] = INT64_MIN;
-    for (Py_ssize_t lane = 0; lane < LANES; lane++)
-        tops[lane] = INT64_MIN;
-    for (Py_ssize_t i = 0; i < padded; i += LANES)
-        for (Py_ssize_t lane = 0; lane < LANES; lane++)
-            tops[lane] = cells[i + lane] > tops[lane] ? cells[i + lane] : tops[lane];
-    for (Py_ssize_t lane = 1; lane < LANES; lane++)
-        tops[0] = tops[lane] > tops[0] ? tops[lane] : tops[0];
-    if (tops[0] >= least)
+    int64_t top = greatest(cells, rows, 0);
+    if (top >= least)
         for (Py_ssize_t i = 0; i < rows; i++)
-            found += cells[i] == tops[0];
+            found += cells[i] == top;
     *count = (Py_ssize_t)found;
-    return tops[0];
+    return top;
 }
 
 /* Return the row of `pick_by_class`, of at least one; -1 with an exception on errors. */
@@ -752,7 +856,7 @@ static Py_ssize_t picked(const int64_t *totals, const int32_t *classes, const in
             PyErr_SetString(PyExc_IndexError, "there is no such class");
             return -1;
         }
-        int64_t of_block = top_of_block(totals + from, classes + from, sums, length, top, &count);
+        int64_t of_block = top_of_sums(totals + from, classes + from, sums, length, top, &count);
         if (of_block > top) { /* blocks before this one have none of the best rows */
             top = of_block;
             first = from;
@@ -1088,7 +1192,8 @@ static PyMethodDef functions[] = {
     {"extremes", (PyCFunction)(void (*)(void))extremes, METH_FASTCALL, extremes_doc},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, gather_doc},
     {"count_equal", (PyCFunction)(void (*)(void))count_equal, METH_FASTCALL, count_equal_doc},
-    {"nth_equal", (PyCFunction)(void (*)(void))nth_equal, METH_FASTCALL, nth_equal_doc},
+    {"refresh_tops", (PyCFunction)(void (*)(void))refresh_tops, METH_FASTCALL, refresh_tops_doc},
+    {"pick_top", (PyCFunction)(void (*)(void))pick_top, METH_FASTCALL, pick_top_doc},
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, put_doc},
     {"count_by_class", (PyCFunction)(void (*)(void))count_by_class, METH_FASTCALL, count_by_class_doc},
     {"add_by_class", (PyCFunction)(void (*)(void))add_by_class, METH_FASTCALL, add_by_class_doc},

@@ -7,7 +7,7 @@ and indices are not negative and that 100 times a scored capacity fits into int6
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ Rows = NDArray[np.intp]
 Classes = NDArray[np.int32]
 Masks = NDArray[np.bool_]
 
+BLOCK = 64
+"""Rows of a block of `refresh_tops`."""
 _BEST = 100
 _CRITERIA = 5
 LEAST, MOST, BY_SHAPE = 0, 1, 2
@@ -168,12 +170,47 @@ def count_equal(numbers: Ints, value: int) -> int:
     return int(np.count_nonzero(numbers == value))
 
 
-def nth_equal(numbers: Ints, value: int, n: int) -> int:
-    """Return the position of the n-th number, from 0, that equals the value. IndexError if there are fewer."""
-    positions = np.flatnonzero(numbers == value)
-    if not 0 <= n < len(positions):
-        raise IndexError("there are fewer such numbers")
-    return int(positions[n])
+def refresh_tops(totals: Ints, tops: Ints, rows: list[int] | None) -> None:
+    """Compute the greatest total of each block of rows, then how many rows of each block have it.
+
+    Only of the blocks with these rows; None for all. IndexError for a row beyond the totals.
+    """
+    blocks = _blocks_of(totals, tops)
+    if rows is None and blocks:
+        starts = np.arange(0, len(totals), BLOCK)
+        np.maximum.reduceat(totals, starts, out=tops[:blocks])
+        has_best = totals == tops[:blocks].repeat(BLOCK)[: len(totals)]
+        np.add.reduceat(has_best, starts, out=tops[blocks:], dtype=np.int64)
+    for row in rows or ():
+        if not 0 <= row < len(totals):
+            raise IndexError("a row is out of range")
+        block = row // BLOCK
+        cells = totals[block * BLOCK : (block + 1) * BLOCK]
+        tops[block] = best = cells[cells.argmax()]
+        tops[blocks + block] = np.count_nonzero(cells == best)
+
+
+def pick_top(totals: Ints, tops: Ints, random_bits: Callable[[], int]) -> int:
+    """Return one of the rows with the greatest total: number `random_bits()` modulo their count, in row order.
+
+    Random bits are not drawn for a single row. `tops` are those of `refresh_tops`. ValueError if there are no rows.
+    """
+    blocks = _blocks_of(totals, tops)
+    bests = np.flatnonzero(tops[:blocks] == tops[tops[:blocks].argmax()])
+    ends = tops[blocks + bests].cumsum()
+    n = random_bits() % int(ends[-1]) if ends[-1] > 1 else 0
+    place = int(ends.searchsorted(n, "right"))
+    block = int(bests[place])
+    before = int(ends[place - 1]) if place else 0
+    cells = totals[block * BLOCK : (block + 1) * BLOCK]
+    return block * BLOCK + int(np.flatnonzero(cells == tops[block])[n - before])
+
+
+def _blocks_of(totals: Ints, tops: Ints) -> int:
+    blocks = -(-len(totals) // BLOCK)
+    if len(tops) != 2 * blocks:
+        raise ValueError("there must be two numbers for each block")
+    return blocks
 
 
 def put(out: Ints, rows: Rows, cells: Ints) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api.quantity import MAX_INT64
-from pyscheduler.kernels import BY_SHAPE, LEAST, MOST, Classes, Ints, Rows, numpy_form
+from pyscheduler.kernels import BLOCK, BY_SHAPE, LEAST, MOST, Classes, Ints, Rows, numpy_form
 
 compiled = pytest.importorskip("pyscheduler.kernels.compiled", reason="there is no compiler here")
 
@@ -130,16 +130,32 @@ def test_ratings_next_to_a_whole_percent_are_truncated(weight: int, nodes: list[
 
 
 @given(st.sampled_from([0, 1, 8, 1023, 1024, 1025, 2500]), st.integers(1, 5), st.integers(0, 4))
-def test_numbers_that_equal_a_value(length: int, period: int, value: int) -> None:
+def test_count_equal(length: int, period: int, value: int) -> None:
     cells = np.arange(length) % period
-    count = numpy_form.count_equal(cells, value)
-    assert compiled.count_equal(cells, value) == count
-    for n in {0, 1, count // 2, count - 1} & {*range(count)}:
-        assert compiled.nth_equal(cells, value, n) == numpy_form.nth_equal(cells, value, n)
-    for form in (compiled, numpy_form):
-        for n in (count, -1):
-            with pytest.raises(IndexError):
-                form.nth_equal(cells, value, n)
+    assert compiled.count_equal(cells, value) == numpy_form.count_equal(cells, value)
+
+
+@given(
+    st.sampled_from([1, 15, 63, 64, 65, 200, 1000]),
+    st.integers(1, 4),
+    st.integers(0, 2**64 - 1),
+    st.lists(st.integers(0, 999), max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_pick_top(length: int, values: int, random_bits: int, changed: list[int], drawn: Any) -> None:
+    totals = np.array(drawn.choices([-(1 << 61), *range(values)], k=length), np.int64)
+    tops = [np.full(2 * -(-length // BLOCK), -7, np.int64) for _ in range(2)]
+    rows = [row % length for row in changed]
+    for form, of_blocks in zip((compiled, numpy_form), tops, strict=True):
+        form.refresh_tops(totals, of_blocks, None)
+    totals[rows] = np.array(drawn.choices(range(values + 1), k=len(rows)), np.int64)
+    for form, of_blocks in zip((compiled, numpy_form), tops, strict=True):
+        form.refresh_tops(totals, of_blocks, rows)
+        picked = form.pick_top(totals, of_blocks, lambda: random_bits)
+        best = totals == totals.max()
+        assert best[picked]
+        assert np.count_nonzero(best[:picked]) == random_bits % int(np.count_nonzero(best))
+    assert tops[0].tolist() == tops[1].tolist()
 
 
 ROWS = st.none() | st.lists(st.integers(0, NODES - 1), min_size=1).map(lambda rows: np.array(rows, np.intp))
@@ -149,6 +165,13 @@ ROWS = st.none() | st.lists(st.integers(0, NODES - 1), min_size=1).map(lambda ro
 @given(columns(MAX_INT64), st.booleans(), ROWS)
 def test_extremes(cells: Ints, below: bool, rows: Rows | None) -> None:
     cells = -cells if below else cells
+    assert compiled.extremes(cells, rows) == numpy_form.extremes(cells, rows)
+
+
+@given(st.integers(1, 100), st.booleans(), st.randoms(use_true_random=False))
+def test_extremes_of_long_columns(length: int, all_rows: bool, drawn: Any) -> None:
+    cells = np.array([drawn.randrange(-(10**6), 10**6) for _ in range(length)], np.int64)
+    rows = None if all_rows else np.array(drawn.choices(range(length), k=drawn.randint(1, 100)), np.intp)
     assert compiled.extremes(cells, rows) == numpy_form.extremes(cells, rows)
 
 
@@ -267,7 +290,16 @@ NOTHING = np.empty(0, np.int64)
         ("rounded_sums", (np.arange(NODES), ((1.0, 1, CELLS),)), IndexError),
         ("count_equal", (None, 1), TypeError),
         ("count_equal", (CELLS, 1 << 63), OverflowError),
-        ("nth_equal", (CELLS, 1), TypeError),
+        ("refresh_tops", (CELLS, SHORT, None), ValueError),
+        ("refresh_tops", (CELLS, np.arange(2), (1,)), TypeError),
+        ("refresh_tops", (CELLS, np.arange(2), [NODES]), IndexError),
+        ("refresh_tops", (CELLS, np.arange(2), [-1]), IndexError),
+        ("refresh_tops", (CELLS, np.arange(2), [None]), TypeError),
+        ("pick_top", (CELLS, SHORT, int), ValueError),
+        ("pick_top", (NOTHING, NOTHING, int), ValueError),
+        ("pick_top", (CELLS, np.array([7, 2]), None), TypeError),
+        ("pick_top", (CELLS, np.array([7, 2]), lambda: -1), OverflowError),
+        ("pick_top", (CELLS, np.array([7, 0]), int), IndexError),
         ("put", (CELLS, CELLS, SHORT), ValueError),
         ("put", (SHORT, CELLS, CELLS), IndexError),
         ("put", (CELLS, CELLS - 1, CELLS), IndexError),

@@ -138,9 +138,8 @@ class ClassTotals:
     def _update_rows(self, by_row: Scores, changed: set[int]) -> None:
         own, of, sums = self._own, self._of, self._sums
         for row in changed:
-            before, now = by_row.item(row), own.item(row) + sums.item(of.item(row))
-            by_row[row] = now
-            self._top_scores.update(row, before, now)
+            by_row[row] = own.item(row) + sums.item(of.item(row))
+            self._top_scores.update(row)
 
     def _summed(self) -> Scores:
         totals = np.empty(len(self._of), np.int64)

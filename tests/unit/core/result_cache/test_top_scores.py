@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from pyscheduler.core.result_cache import row_scores
 from pyscheduler.core.result_cache.row_scores import TopScores
+from pyscheduler.kernels import BLOCK
 from tests.properties.profiles import assert_caught, quick
 
-ROWS = 9
-Change = tuple[int, int, int]
-"""A row, its new total, and the random bits of the pick that follows."""
-ROW = st.integers(0, ROWS - 1)
-CHANGES = st.lists(st.tuples(ROW, st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=40)
+ROWS = 2 * BLOCK + 9
+Change = tuple[int, int, int | None]
+"""A row, its new total, and the random bits of the pick that follows, if any."""
+ROW = st.sampled_from([0, 1, 63, 64, 65, 127, 128, ROWS - 1])
+CHANGES = st.lists(st.tuples(ROW, st.integers(0, 3), st.none() | st.integers(0, ROWS)), min_size=1, max_size=40)
 
 
 def check_against_full_scan(changes: list[Change]) -> None:
@@ -25,43 +26,43 @@ def check_against_full_scan(changes: list[Change]) -> None:
     top = TopScores()
     top.reset(totals)
     for row, total, bits in changes:
-        before, totals[row] = int(totals[row]), total
-        top.update(row, before, total)
+        totals[row] = total
+        top.update(row)
         best = np.flatnonzero(totals == totals.max())
-        assert top.pick(partial(int, bits)) == best[bits % len(best)]
-
-
-@pytest.fixture
-def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the limits, so that three rows stay in an array from which at most two are removed."""
-    monkeypatch.setattr(row_scores, "_MAX_LISTED", 2)
-    monkeypatch.setattr(row_scores, "_MAX_REMOVED", 2)
+        if bits is not None:
+            assert top.pick(partial(int, bits)) == best[bits % len(best)]
 
 
 def test_pick_equals_full_scan() -> None:
     quick(200)(given(CHANGES)(check_against_full_scan))()
 
 
-@pytest.mark.usefixtures("small_limits")
-def test_pick_equals_full_scan_with_array_of_rows() -> None:
+def test_pick_equals_full_scan_with_a_short_list_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_scores, "_MAX_CHANGES", 2)
     quick(200)(given(CHANGES)(check_against_full_scan))()
 
 
-@pytest.mark.usefixtures("small_limits")
-def test_property_catches_a_lost_removal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_scores, "insort", lambda *_: None)
-    assert_caught(check_against_full_scan, CHANGES, AssertionError)
+def test_property_catches_changes_that_are_dropped_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_scores, "_MAX_CHANGES", 2)
+    refresh = TopScores._refresh
+
+    def refresh_in_pick_only(self: TopScores) -> None:
+        if len(self.changes) < 2:
+            refresh(self)
+
+    monkeypatch.setattr(TopScores, "_refresh", refresh_in_pick_only)
+    assert_caught(check_against_full_scan, CHANGES, AssertionError, IndexError, ValueError)
 
 
 def test_property_catches_ignored_update(monkeypatch: pytest.MonkeyPatch) -> None:
     update = TopScores.update
 
-    def ignore_lower_totals(self: TopScores, row: int, before: int, now: int) -> None:
-        if now != self._top:
-            update(self, row, before, now)
+    def ignore_last_block(self: TopScores, row: int) -> None:
+        if row < 2 * BLOCK:
+            update(self, row)
 
-    monkeypatch.setattr(TopScores, "update", ignore_lower_totals)
-    assert_caught(check_against_full_scan, CHANGES, AssertionError)
+    monkeypatch.setattr(TopScores, "update", ignore_last_block)
+    assert_caught(check_against_full_scan, CHANGES, AssertionError, IndexError)
 
 
 def test_random_bits_are_not_used_for_a_single_best_row() -> None:
