@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyscheduler.api import (
     Handle,
@@ -34,7 +34,11 @@ VOLUME_ATTACHMENT = ResourceKind("storage.k8s.io", "v1", "volumeattachments", "V
 
 BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED_ANNOTATION = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+_MAX_READ = 256
+"""Number of claims of which the fields are kept: those of a few pods."""
 
 
 class Storage:
@@ -157,10 +161,60 @@ def ownership_problem(pod: Pod, claim: Object) -> str:
 # -- claims and volumes ----------------------------------------------------------------------------------------------
 
 
+class ClaimFields(NamedTuple):
+    """A claim as the plugins read it."""
+
+    source: Object
+    namespace: str
+    name: str
+    storage_class: str
+    """Storage class, "" if none; the beta annotation takes precedence over the field."""
+    volume_name: str
+    """Name of the volume that the claim is bound or pre-bound to, "" if none."""
+    is_bound: bool
+    """True if the PV controller has finished binding the claim."""
+    is_lost: bool
+    is_deleting: bool
+    is_exclusive: bool
+    """True for a ReadWriteOncePod claim."""
+    selected_node: str | None
+    """Node selected for the claim's provisioning; None if none is yet."""
+
+
+_read_claims: dict[int, ClaimFields] = {}
+"""Fields by the identity of the claim's object, which is replaced with each change and never modified."""
+
+
+def read_claim(claim: Object) -> ClaimFields:
+    """Return the fields of a claim; four plugins read them in each attempt of a pod with claims."""
+    fields = _read_claims.get(id(claim))
+    if fields is None or fields.source is not claim:
+        if len(_read_claims) >= _MAX_READ:
+            _read_claims.clear()
+        fields = _read_claims[id(claim)] = _read_claim(claim)
+    return fields
+
+
+def _read_claim(claim: Object) -> ClaimFields:
+    meta, spec, annotations = field(claim, "metadata"), field(claim, "spec"), annotations_of(claim)
+    beta, volume = annotations.get(BETA_CLASS_ANNOTATION), text(spec, "volumeName")
+    return ClaimFields(
+        claim,
+        text(meta, "namespace"),
+        text(meta, "name"),
+        text(spec, "storageClassName") if beta is None else beta,
+        volume,
+        bool(volume) and BIND_COMPLETED_ANNOTATION in annotations,
+        text(claim, "status", "phase") == "Lost",
+        field(meta, "deletionTimestamp") is not None,
+        READ_WRITE_ONCE_POD in items(spec, "accessModes"),
+        annotations.get(SELECTED_NODE_ANNOTATION),
+    )
+
+
 def class_of_claim(claim: Object) -> str:
-    """Return the claim's storage class, "" if none; the beta annotation takes precedence over the field."""
-    beta = annotations_of(claim).get(BETA_CLASS_ANNOTATION)
-    return text(claim, "spec", "storageClassName") if beta is None else beta
+    """Return the claim's storage class, "" if none."""
+    return read_claim(claim).storage_class
 
 
 def class_of_volume(volume: Object) -> str:
@@ -171,12 +225,12 @@ def class_of_volume(volume: Object) -> str:
 
 def volume_of_claim(claim: Object) -> str:
     """Return the name of the volume that the claim is bound or pre-bound to, "" if none."""
-    return text(claim, "spec", "volumeName")
+    return read_claim(claim).volume_name
 
 
 def is_bound(claim: Object) -> bool:
     """Return True if the PV controller has finished binding the claim."""
-    return bool(volume_of_claim(claim)) and BIND_COMPLETED_ANNOTATION in annotations_of(claim)
+    return read_claim(claim).is_bound
 
 
 def binding_mode(storage_class: Object) -> str | None:
