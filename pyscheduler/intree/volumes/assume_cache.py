@@ -23,15 +23,14 @@ class AssumeCache:
     """Objects of one kind, with assumed objects in place of those of the informer."""
 
     def __init__(self, kind: ResourceKind, handle: Handle) -> None:
-        self._kind = kind
-        self._handle = handle
+        self._objects = handle.objects[kind]
         self._assumed: dict[Key, Object] = {}
         self._limit = _SPARE
 
     def get(self, namespace: str, name: str) -> Object | None:
         """Return the object, assumed or from the informer; None if the informer does not have it."""
         key = (namespace, name)
-        current, assumed = self._handle.objects[self._kind].get(key), self._assumed.get(key)
+        current, assumed = self._objects.get(key), self._assumed.get(key)
         if assumed is None:
             return current
         if current is not None and version_of(assumed) == version_of(current):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from pyscheduler.api import (
@@ -23,6 +24,8 @@ from pyscheduler.api import (
 
 Object = Mapping[str, Any]
 """An API object, or part of one, as decoded JSON."""
+Objects = Mapping[tuple[str, str], Object]
+"""Objects of one kind by namespace and name."""
 
 VOLUME = ResourceKind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 CLAIM = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
@@ -49,24 +52,46 @@ class Storage:
         self._handle = handle
 
     def claim(self, namespace: str, name: str) -> Object | None:
-        return self._handle.objects[CLAIM].get((namespace, name))
+        return self._claims.get((namespace, name))
 
     def volume(self, name: str) -> Object | None:
-        return self._handle.objects[VOLUME].get(("", name))
+        return self._volumes.get(("", name))
 
     def storage_class(self, name: str) -> Object | None:
-        return self._handle.objects[STORAGE_CLASS].get(("", name))
+        return self._storage_classes.get(("", name))
 
     def csi_node(self, node_name: str) -> Object | None:
-        return self._handle.objects[CSI_NODE].get(("", node_name))
+        return self._csi_nodes.get(("", node_name))
+
+    def csi_driver(self, name: str) -> Object | None:
+        return self._csi_drivers.get(("", name))
 
     @property
     def csi_nodes_version(self) -> int:
         """Number that changes with any CSINode."""
         return self._handle.objects.version(CSI_NODE)
 
-    def csi_driver(self, name: str) -> Object | None:
-        return self._handle.objects[CSI_DRIVER].get(("", name))
+    # Live views, read at the first use: not every plugin watches every kind.
+
+    @cached_property
+    def _claims(self) -> Objects:
+        return self._handle.objects[CLAIM]
+
+    @cached_property
+    def _volumes(self) -> Objects:
+        return self._handle.objects[VOLUME]
+
+    @cached_property
+    def _storage_classes(self) -> Objects:
+        return self._handle.objects[STORAGE_CLASS]
+
+    @cached_property
+    def _csi_nodes(self) -> Objects:
+        return self._handle.objects[CSI_NODE]
+
+    @cached_property
+    def _csi_drivers(self) -> Objects:
+        return self._handle.objects[CSI_DRIVER]
 
 
 def sign_volumes(group: PodSignatureGroup) -> Hashable:
