@@ -78,7 +78,8 @@ def needs_attaching(signature: PodSignature) -> bool:
 
 
 def _is_claim(volume: Object) -> bool:
-    return any(kind in volume and isinstance(volume[kind], Mapping) for kind in ("persistentVolumeClaim", "ephemeral"))
+    claim = volume.get("persistentVolumeClaim")
+    return type(claim) is dict or isinstance(claim, Mapping) or isinstance(volume.get("ephemeral"), Mapping)
 
 
 def _source_of(spec: Object) -> str:
