@@ -75,6 +75,7 @@ class _IncomingVolumes(msgspec.Struct, frozen=True):
         return Rejection(self.problem, resolvable=False) if self.problem else None
 
 
+_NOTHING = _IncomingVolumes()
 _INCOMING_VOLUMES: StateKey[tuple[_IncomingVolumes, _IncomingVolumes]] = StateKey("NodeVolumeLimits")
 """Volumes as seen by nodes without a CSINode, and by nodes with one."""
 
@@ -135,9 +136,11 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         # Nodes without a CSINode have no limits, so only problems and required drivers matter there, and they have no
         # others than these.
         is_relevant = with_csi_node.problem or with_csi_node.required
+        if not is_relevant and not self._limits.any:
+            return SKIP
         without = self._incoming(pod, nodes, has_csi_node=False) if is_relevant else with_csi_node
         cycle[_INCOMING_VOLUMES] = without, with_csi_node
-        return None if self._limits.any or is_relevant else SKIP
+        return None
 
     def _incoming(self, pod: Pod, nodes: NodeTable, has_csi_node: bool) -> _IncomingVolumes:
         try:
@@ -145,10 +148,13 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         except CannotAttach as problem:
             return _IncomingVolumes(problem=str(problem), missing=problem.missing)
         if not volumes:
-            return _IncomingVolumes()
-        counts = Counter(driver for driver, _ in volumes)
-        shared = self._shared(pod, volumes, nodes) if self._limits.any else frozenset()
-        return _IncomingVolumes(NewVolumes(volumes, counts, shared), required=self._required_drivers(counts))
+            return _NOTHING
+        drivers = [driver for driver, _ in volumes]
+        required = self._required_drivers(drivers)
+        if not required and not self._limits.any:
+            return _NOTHING
+        shared = self._shared(pod, volumes, nodes)
+        return _IncomingVolumes(NewVolumes(volumes, Counter(drivers), shared), required=required)
 
     def _shared(self, pod: Pod, volumes: Set[Attachable], nodes: NodeTable) -> frozenset[Attachable]:
         """Return the volumes that may be attached to a node already: not those of unbound claims of this pod only.
@@ -165,7 +171,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     def _required_drivers(self, drivers: Iterable[str]) -> tuple[str, ...]:
         """Return those of the drivers that must be installed on the node."""
-        return tuple([d for d in sorted(drivers) if must_be_installed(self._storage.csi_driver(d))])
+        return tuple([d for d in sorted({*drivers}) if must_be_installed(self._storage.csi_driver(d))])
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         csi_node = self._storage.csi_node(node.name)

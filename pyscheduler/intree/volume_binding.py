@@ -52,19 +52,14 @@ from pyscheduler.intree.volumes.claim import ClaimRequests, DelayedClaim
 from pyscheduler.intree.volumes.hints import OF_CLAIMS, VolumeHints
 from pyscheduler.intree.volumes.objects import (
     WAIT_FOR_FIRST_CONSUMER,
-    Object,
+    ClaimFields,
     Storage,
     binding_mode,
-    claim_name,
     claim_names,
-    class_of_claim,
-    field,
-    is_bound,
     not_found,
     ownership_problem,
+    read_claim,
     sign_volumes,
-    text,
-    volume_of_claim,
 )
 from pyscheduler.intree.volumes.provision import Provisioner
 from pyscheduler.intree.volumes.search import PodVolumeSearch, rejection
@@ -170,18 +165,23 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         claims = pod.signature.volume_claims
         if not claims:
             return SKIP_SIGNATURE_GROUP
-        for wanted in claims:
-            problem = self._problem(pod, wanted)
+        namespace, names = pod.namespace, claim_names(pod)
+        for wanted, name in zip(claims, names, strict=True):
+            problem = self._problem(pod, wanted, name)
             if problem:
                 return Rejection(problem, resolvable=False)
         bound: list[str] = []
         delayed: list[DelayedClaim] = []
         immediate = False
-        for found in filter(None, (self._claims.get(pod.namespace, name) for name in claim_names(pod))):
-            if is_bound(found):
-                bound.append(volume_of_claim(found))
+        for name in names:
+            found = self._claims.get(namespace, name)
+            if found is None:
                 continue
-            claim = self._delayed_claim(found)
+            fields = read_claim(found)
+            if fields.is_bound:
+                bound.append(fields.volume_name)
+                continue
+            claim = self._delayed_claim(fields)
             if claim is None:
                 immediate = True
             else:
@@ -191,32 +191,32 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         search = cycle[_SEARCH] = PodVolumeSearch(bound, delayed, self._volumes, self._provisioner, self._storage)
         return SKIP if search.accepts_every_node else None
 
-    def _problem(self, pod: Pod, wanted: VolumeClaim) -> str:
+    def _problem(self, pod: Pod, wanted: VolumeClaim, name: str) -> str:
         """Return the reason why the pod cannot use the claim, "" if it can."""
-        name = claim_name(pod, wanted)
         claim = self._storage.claim(pod.namespace, name)
         if claim is None and wanted.ephemeral:
             return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
         if claim is None:
             return not_found("persistentvolumeclaim", name)
-        if text(claim, "status", "phase") == "Lost":
-            return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_of_claim(claim)}"'
-        if field(claim, "metadata", "deletionTimestamp") is not None:
+        fields = read_claim(claim)
+        if fields.is_lost:
+            return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{fields.volume_name}"'
+        if fields.is_deleting:
             return f'persistentvolumeclaim "{name}" is being deleted'
         return ownership_problem(pod, claim) if wanted.ephemeral else ""
 
-    def _delayed_claim(self, claim: Object) -> DelayedClaim | None:
+    def _delayed_claim(self, claim: ClaimFields) -> DelayedClaim | None:
         """Return the claim if it is bound with the pod; one with a volumeName waits for the PV controller instead."""
-        class_name = class_of_claim(claim)
+        class_name = claim.storage_class
         storage_class = self._storage.storage_class(class_name) if class_name else None
         if storage_class is None:
             return None
         mode = binding_mode(storage_class)
         if mode is None:
             raise StatusError(f'VolumeBindingMode not set for StorageClass "{class_name}"')
-        if mode != WAIT_FOR_FIRST_CONSUMER or volume_of_claim(claim):
+        if mode != WAIT_FOR_FIRST_CONSUMER or claim.volume_name:
             return None
-        return self._requests.delayed_claim(claim, class_name)
+        return self._requests.delayed_claim(claim)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         conflicts = cycle[_SEARCH].at(node).conflicts

@@ -47,6 +47,7 @@ from pyscheduler.intree.volumes.objects import (
     named_claims,
     namespace_of,
     not_found,
+    read_claim,
     sign_volumes,
     text,
 )
@@ -57,7 +58,6 @@ DISK_CONFLICT = Rejection("node(s) had no available disk")
 CLAIM_IN_USE = Rejection(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
-READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
 class Disk(msgspec.Struct, frozen=True):
@@ -170,7 +170,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
             claim = self._storage.claim(signature.namespace, name)
             if claim is None:
                 return Rejection(not_found("persistentvolumeclaim", name), resolvable=False)
-            if READ_WRITE_ONCE_POD in items(claim, "spec", "accessModes"):
+            if read_claim(claim).is_exclusive:
                 exclusive.add(name)
         return frozenset(exclusive)
 

@@ -42,10 +42,10 @@ from pyscheduler.intree.volumes.objects import (
     Object,
     Storage,
     binding_mode,
-    class_of_claim,
     labels_of,
     name_of,
     not_found,
+    read_claim,
     sign_volumes,
     volume_of_claim,
 )
@@ -123,14 +123,14 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         claim = self._storage.claim(namespace, name)
         if claim is None:
             return not_found("persistentvolumeclaim", name)
-        volume_name = volume_of_claim(claim)
+        fields = read_claim(claim)
+        volume_name = fields.volume_name
         if not volume_name:
-            return self._unbound(claim)
+            return self._unbound(fields.storage_class)
         volume = self._storage.volume(volume_name)
         return not_found("persistentvolume", volume_name) if volume is None else _pv_topologies(volume)
 
-    def _unbound(self, claim: Object) -> list[_PVTopology] | str:
-        class_name = class_of_claim(claim)
+    def _unbound(self, class_name: str) -> list[_PVTopology] | str:
         if not class_name:
             return "PersistentVolumeClaim had no pv name and storageClass name"
         storage_class = self._storage.storage_class(class_name)

@@ -15,6 +15,7 @@ from pyscheduler.intree.volumes.assume_cache import VolumeAssumeCache
 from pyscheduler.intree.volumes.claim import ClaimRequests, DelayedClaim
 from pyscheduler.intree.volumes.match import PersistentVolume
 from pyscheduler.intree.volumes.object_index import ObjectIndex
+from pyscheduler.intree.volumes.objects import read_claim
 from tests.properties.profiles import assert_caught, quick
 from tests.unit.intree.storage import Cluster, Manifest, claim, meta, spec, volume
 
@@ -86,7 +87,7 @@ def _volume(name: str, storage_class: str, to: str) -> Manifest:
 
 
 def _delayed(name: str, storage_class: str) -> DelayedClaim:
-    return ClaimRequests().delayed_claim(claim(name, storage_class=storage_class), storage_class)
+    return ClaimRequests().delayed_claim(read_claim(claim(name, storage_class=storage_class)))
 
 
 def _may_be_bound(of: Manifest, wanted: DelayedClaim) -> bool:

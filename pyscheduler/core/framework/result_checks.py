@@ -94,14 +94,14 @@ def check_statuses(method: Callable[..., Any], verdicts: NodeToStatus, nodes: in
 
 def checked_column(method: Callable[..., Any], scores: Scores, nodes: int) -> Scores:
     """Return the scores as a contiguous array of int64. InvalidReturnValue unless they are integers, one per node."""
+    if type(scores) is np.ndarray and scores.dtype is _INT64 and scores.shape == (nodes,) and scores.flags.c_contiguous:
+        return scores
     if not isinstance(scores, np.ndarray):
         raise InvalidReturnValue(method, scores, _COLUMN)
     if scores.dtype.kind not in "iu":
         raise InvalidReturnValue(method, scores, _COLUMN, shown=f"an array of {scores.dtype}")
     if scores.shape != (nodes,):
         raise InvalidReturnValue(method, scores, f"one for each of {nodes} nodes", shown=f"{scores.size} scores")
-    if scores.dtype is _INT64 and scores.flags.c_contiguous:
-        return scores
     # Compiled kernels read int64 cells that follow each other.
     if scores.dtype.kind == "u" and nodes and scores.max() > MAX_INT64:
         raise InvalidReturnValue(method, scores, _COLUMN, shown=f"a score of {scores.max()}")

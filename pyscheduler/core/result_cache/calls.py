@@ -103,7 +103,7 @@ def rescale(plugin: ScorePlugin, normalizer: Normalizer, raw: Scores, span: obje
 
 def check_range(plugin: ScorePlugin, final: Scores) -> None:
     """Raise PluginFailed if a final score is not within 0..100."""
-    if not len(final):
+    if not final.size:
         return
     least, most = extremes(final, None)
     if least < 0 or most > MAX_NODE_SCORE:

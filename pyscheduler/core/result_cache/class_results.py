@@ -28,7 +28,7 @@ from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquiva
 from pyscheduler.core.result_cache.row_filters import run_filter_on_table
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.kernels import Rows, extremes
+from pyscheduler.kernels import Rows, extremes, put
 
 
 class ClassResults:
@@ -176,8 +176,8 @@ class ClassResults:
         if key is None or key != self._last_score_key:
             self._last_score_key = None  # until all have run, in case one raises
             sums = self._totals.rejected_sums.copy()
-            for weighted in self.scores:
-                sums[scored] += self._final_scores(weighted, cycle, pod, scored) * weighted.weight
+            final = [self._final_scores(each, cycle, pod, scored) * each.weight for each in self.scores]
+            put(sums, scored, sum(final[1:], final[0]))
             self._sums = sums
             self._last_score_key = key
         return self._sums

@@ -141,14 +141,14 @@ class RowCounter(PodCounter[int]):
         self._drop_changes()
 
     def add(self, row: int, pods: int, value: int) -> None:
-        if row >= len(self.cells):
+        if row >= self.cells.size:
             self.fit(row + 1)
-        amount = pods * value
+        amount, changes = pods * value, self._changes
         self.cells[row] += amount
-        self._changes.append((row, amount))
+        changes.append((row, amount))
         self.mark += 1
-        if len(self._changes) > 2 * CHANGES:
-            del self._changes[:CHANGES]
+        if len(changes) > 2 * CHANGES:
+            del changes[:CHANGES]
         for sums in self._sums.values():
             sums.add(row, amount)
 
@@ -241,7 +241,7 @@ class SumsByDomain:
     def add(self, row: int, amount: int) -> None:
         """Add an amount in a row, which may be that of a node added since."""
         ids = self.domains.ids
-        domain = ids.item(row) if row < len(ids) else NO_DOMAIN
+        domain = ids.item(row) if row < ids.size else NO_DOMAIN
         if domain != NO_DOMAIN:
             if self._total is not None:
                 self._total += amount

@@ -191,11 +191,15 @@ class ColumnTable(ClusterTable):
 
     def _read_rows(self, rows: NDArray[np.intp], columns: Sequence[IntColumn]) -> None:
         """Read several columns at once, which costs little more than one of them."""
-        buffer, n = np.empty(len(columns) * len(rows), np.int64), len(self._state.rows)
-        cells = [column.cells if n <= len(column.cells) else column.grown_to(n) for column in columns]
-        gather(buffer, tuple(cells), rows)
+        count, n = len(columns), rows.size
+        buffer = np.empty(count * n, np.int64)
+        try:
+            gather(buffer, tuple([column.cells for column in columns]), rows)
+        except IndexError:  # a column whose last rows were never set
+            total = len(self._state.rows)
+            gather(buffer, tuple([column.grown_to(total) for column in columns]), rows)
         buffer.setflags(write=False)  # a plugin that computes in place would corrupt what others read
-        self._read.update(zip(columns, buffer.reshape(len(columns), len(rows)), strict=True))
+        self._read.update(zip(columns, buffer.reshape(count, n), strict=True))
 
     @property
     def unschedulable(self) -> Mask:

@@ -5,32 +5,32 @@ An assumed object is valid as long as the informer has the version that it was m
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 
 from pyscheduler.api import Handle, ResourceKind
 from pyscheduler.intree.volumes.claim import DelayedClaim
-from pyscheduler.intree.volumes.match import PersistentVolume, read_volume
+from pyscheduler.intree.volumes.match import PersistentVolume, claim_of_volume, read_volume
 from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.objects import VOLUME, Object, name_of, namespace_of, text
 
 _SPARE = 64
 """Assumed entries kept before the outdated ones are pruned."""
+_MAX_PARSED = 4096
 
 
 class AssumeCache:
     """Objects of one kind, with assumed objects in place of those of the informer."""
 
     def __init__(self, kind: ResourceKind, handle: Handle) -> None:
-        self._kind = kind
-        self._handle = handle
+        self._objects = handle.objects[kind]
         self._assumed: dict[Key, Object] = {}
         self._limit = _SPARE
 
     def get(self, namespace: str, name: str) -> Object | None:
         """Return the object, assumed or from the informer; None if the informer does not have it."""
         key = (namespace, name)
-        current, assumed = self._handle.objects[self._kind].get(key), self._assumed.get(key)
+        current, assumed = self._objects.get(key), self._assumed.get(key)
         if assumed is None:
             return current
         if current is not None and version_of(assumed) == version_of(current):
@@ -64,35 +64,61 @@ class VolumeAssumeCache(AssumeCache):
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(VOLUME, handle)
-        self._volumes = ObjectIndex(handle, VOLUME, self._read_key, _class_or_claim)
+        self._unclaimed = ObjectIndex(handle, VOLUME, self._read_unclaimed, lambda volume: (volume.storage_class,))
+        self._claimed = ObjectIndex(handle, VOLUME, self._read_claimed, lambda source: (claim_of_volume(source),))
+        self._parsed: dict[str, PersistentVolume] = {}
+        """Claimed volumes, parsed when they are looked up: most are not, after they have been bound."""
 
     def volume(self, name: str) -> PersistentVolume | None:
         """Return the volume; None if it does not exist."""
-        return self._volumes.get(("", name))
+        unclaimed = self._unclaimed.get(("", name))
+        if unclaimed is not None:
+            return unclaimed
+        source = self._claimed.get(("", name))
+        return None if source is None else self._parse(source)
 
     def of_claim(self, claim: DelayedClaim) -> Iterable[PersistentVolume]:
         """Return the volumes of the claim's storage class that have a claimRef to it or none."""
-        class_name, volumes = claim.request.storage_class, self._volumes
-        of_claim = volumes.by_value((claim.namespace, claim.name)).values()
-        prebound = (volume for volume in of_claim if volume.storage_class == class_name)
-        return chain(prebound, volumes.by_value(class_name).values())
+        class_name = claim.request.storage_class
+        of_claim = self._claimed.by_value((claim.namespace, claim.name)).values()
+        unclaimed = self._unclaimed.by_value(class_name).values()
+        if not of_claim:
+            return unclaimed
+        return chain((volume for volume in map(self._parse, of_claim) if volume.storage_class == class_name), unclaimed)
 
     def assume(self, obj: Object) -> None:
         super().assume(obj)
-        self._volumes.update(_key(obj))
+        self._update(_key(obj))
 
     def restore(self, obj: Object) -> None:
         super().restore(obj)
-        self._volumes.update(_key(obj))
+        self._update(_key(obj))
+
+    def _update(self, key: Key) -> None:
+        self._unclaimed.update(key)
+        self._claimed.update(key)
 
     def read(self, source: Object) -> PersistentVolume:
         """Return the parsed volume."""
         volume = self.volume(name_of(source))
         return volume if volume is not None and volume.source is source else read_volume(source)
 
-    def _read_key(self, key: Key) -> PersistentVolume | None:
+    def _read_unclaimed(self, key: Key) -> PersistentVolume | None:
         source = self.get(*key)
-        return None if source is None else read_volume(source)
+        return None if source is None or claim_of_volume(source) is not None else read_volume(source)
+
+    def _read_claimed(self, key: Key) -> Object | None:
+        source = self.get(*key)
+        return None if source is None or claim_of_volume(source) is None else source
+
+    def _parse(self, source: Object) -> PersistentVolume:
+        name = name_of(source)
+        volume = self._parsed.get(name)
+        if volume is None or volume.source is not source:
+            if len(self._parsed) >= _MAX_PARSED:
+                self._parsed.clear()
+            volume = self._parsed[name] = read_volume(source)
+        return volume
 
 
 def version_of(obj: Object) -> str:
@@ -107,7 +133,3 @@ def is_newer(a: Object, b: Object) -> bool:
 
 def _key(obj: Object) -> Key:
     return namespace_of(obj), name_of(obj)
-
-
-def _class_or_claim(volume: PersistentVolume) -> Sequence[Hashable]:
-    return (volume.storage_class if volume.claim is None else volume.claim,)

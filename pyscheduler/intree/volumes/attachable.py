@@ -14,18 +14,16 @@ import msgspec
 from pyscheduler.api import Pod, PodSignature, StatusError, VolumeClaim
 from pyscheduler.intree.volumes.csi_topology import BETA_ZONE, ZONE, ZONE_DELIMITER, check_migration
 from pyscheduler.intree.volumes.objects import (
+    ClaimFields,
     Object,
     Storage,
     claim_name,
-    class_of_claim,
     field,
     labels_of,
-    name_of,
-    namespace_of,
     not_found,
     ownership_problem,
+    read_claim,
     text,
-    volume_of_claim,
 )
 
 Attachable = tuple[str, str]
@@ -80,7 +78,8 @@ def needs_attaching(signature: PodSignature) -> bool:
 
 
 def _is_claim(volume: Object) -> bool:
-    return any(kind in volume and isinstance(volume[kind], Mapping) for kind in ("persistentVolumeClaim", "ephemeral"))
+    claim = volume.get("persistentVolumeClaim")
+    return type(claim) is dict or isinstance(claim, Mapping) or isinstance(volume.get("ephemeral"), Mapping)
 
 
 def _source_of(spec: Object) -> str:
@@ -123,9 +122,9 @@ def _gce_place(labels: Mapping[str, str]) -> str:
 
 def of_claim(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable | None:
     """Return the volume that the claim is or will be bound to; None if no known CSI driver attaches it."""
-    name = volume_of_claim(claim)
-    volume = storage.volume(name) if name else None
-    found = _of_class(storage, claim, has_csi_node) if volume is None else of_volume(volume, has_csi_node)
+    fields = read_claim(claim)
+    volume = storage.volume(fields.volume_name) if fields.volume_name else None
+    found = _of_class(storage, fields, has_csi_node) if volume is None else of_volume(volume, has_csi_node)
     return found if found is not None and all(found) else None
 
 
@@ -148,10 +147,9 @@ def of_volume(volume: Object, has_csi_node: bool) -> Attachable | None:
         return None
 
 
-def _of_class(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable | None:
+def _of_class(storage: Storage, claim: ClaimFields, has_csi_node: bool) -> Attachable | None:
     """Return the volume that the claim's class will provision, under a unique placeholder handle."""
-    name = class_of_claim(claim)
-    storage_class = storage.storage_class(name) if name else None
+    storage_class = storage.storage_class(claim.storage_class) if claim.storage_class else None
     if storage_class is None:
         return None  # the claim is bound at once or never, and then its volume counts
     driver = text(storage_class, "provisioner")
@@ -160,7 +158,7 @@ def _of_class(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable
         if not has_csi_node or not in_tree.migrated:
             return None
         driver = in_tree.driver
-    return driver, f"{_PLACEHOLDER}{namespace_of(claim)}/{name_of(claim)}"
+    return driver, f"{_PLACEHOLDER}{claim.namespace}/{claim.name}"
 
 
 def unbound_claim(volume: Attachable) -> str | None:

@@ -12,10 +12,10 @@ import msgspec
 
 from pyscheduler.api import ApiWriter, NodeInfo, Pod, StatusError
 from pyscheduler.intree.volumes.assume_cache import AssumeCache, VolumeAssumeCache, is_newer
-from pyscheduler.intree.volumes.claim import SELECTED_NODE_ANNOTATION, selected_node
 from pyscheduler.intree.volumes.match import is_bound_to_claim
 from pyscheduler.intree.volumes.objects import (
     CLAIM,
+    SELECTED_NODE_ANNOTATION,
     VOLUME,
     Object,
     Storage,
@@ -25,6 +25,7 @@ from pyscheduler.intree.volumes.objects import (
     name_of,
     namespace_of,
     not_found,
+    read_claim,
     text,
     volume_of_claim,
 )
@@ -145,7 +146,7 @@ class BindingChecker(msgspec.Struct, frozen=True):
             return False
         if field(claim, "metadata", "annotations") is None:
             raise StatusError(f'selectedNode annotation reset for PVC "{name_of(claim)}"')
-        if selected_node(claim) != node.name:
+        if read_claim(claim).selected_node != node.name:
             # A provisioner removes the annotation to report a failure and to request another node.
             raise StatusError(f'provisioning failed for PVC "{name_of(claim)}"')
         if volume_of_claim(claim):

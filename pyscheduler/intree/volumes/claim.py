@@ -8,10 +8,9 @@ import msgspec
 
 from pyscheduler.api import Selector
 from pyscheduler.api.match import SelectorError
-from pyscheduler.intree.volumes.objects import Object, annotations_of, field, items, name_of, namespace_of
+from pyscheduler.intree.volumes.objects import ClaimFields, Object, field, items
 from pyscheduler.intree.volumes.parsing import Amount, amount, read_label_selector, volume_kind
 
-SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 _MAX_CACHED = 1024
 """Maximum number of cached requests."""
 
@@ -53,21 +52,16 @@ class ClaimRequests:
         self._requests: dict[tuple[str, bytes], ClaimRequest] = {}
         self._pack = msgspec.msgpack.Encoder().encode
 
-    def delayed_claim(self, source: Object, storage_class: str) -> DelayedClaim:
-        """Return a claim of a storage class."""
-        spec = field(source, "spec")
-        key = (storage_class, self._pack(spec))
+    def delayed_claim(self, claim: ClaimFields) -> DelayedClaim:
+        """Return a claim that is bound with its pod."""
+        source, storage_class = claim.source, claim.storage_class
+        key = (storage_class, self._pack(source.get("spec")))
         request = self._requests.get(key)
         if request is None:
             if len(self._requests) >= _MAX_CACHED:
                 self._requests.clear()
             request = self._requests[key] = _read_request(source, storage_class)
-        return DelayedClaim(source, namespace_of(source), name_of(source), selected_node(source), request)
-
-
-def selected_node(claim: Object) -> str | None:
-    """Return the node selected for the claim's provisioning; None if none is yet."""
-    return annotations_of(claim).get(SELECTED_NODE_ANNOTATION)
+        return DelayedClaim(source, claim.namespace, claim.name, claim.selected_node, request)
 
 
 def _read_request(source: Object, storage_class: str) -> ClaimRequest:

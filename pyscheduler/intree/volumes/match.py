@@ -69,20 +69,21 @@ def read_volume(source: Object) -> PersistentVolume:
         affinity_of(source),
         volume_kind(source),
         frozenset(map(str, items(source, "spec", "accessModes"))),
-        claim=_claim_of(source),
+        claim=claim_of_volume(source),
         available=text(source, "status", "phase") == "Available",
         deleting=field(source, "metadata", "deletionTimestamp") is not None,
     )
 
 
-def _claim_of(volume: Object) -> tuple[str, str] | None:
+def claim_of_volume(volume: Object) -> tuple[str, str] | None:
+    """Return namespace and name of the claimRef; None if the volume has none."""
     claim_ref = field(volume, "spec", "claimRef")
     return None if claim_ref is None else (text(claim_ref, "namespace"), text(claim_ref, "name"))
 
 
 def is_bound_to_claim(volume: Object, claim: Object) -> bool:
     """Return True if the volume's claimRef is the claim; a reference without a UID matches by name."""
-    if _claim_of(volume) != (namespace_of(claim), name_of(claim)):
+    if claim_of_volume(volume) != (namespace_of(claim), name_of(claim)):
         return False
     return text(volume, "spec", "claimRef", "uid") in ("", text(claim, "metadata", "uid"))
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from pyscheduler.api import (
     Handle,
@@ -23,6 +24,8 @@ from pyscheduler.api import (
 
 Object = Mapping[str, Any]
 """An API object, or part of one, as decoded JSON."""
+Objects = Mapping[tuple[str, str], Object]
+"""Objects of one kind by namespace and name."""
 
 VOLUME = ResourceKind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 CLAIM = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
@@ -34,7 +37,11 @@ VOLUME_ATTACHMENT = ResourceKind("storage.k8s.io", "v1", "volumeattachments", "V
 
 BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED_ANNOTATION = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+_MAX_READ = 256
+"""Number of claims of which the fields are kept: those of a few pods."""
 
 
 class Storage:
@@ -45,24 +52,46 @@ class Storage:
         self._handle = handle
 
     def claim(self, namespace: str, name: str) -> Object | None:
-        return self._handle.objects[CLAIM].get((namespace, name))
+        return self._claims.get((namespace, name))
 
     def volume(self, name: str) -> Object | None:
-        return self._handle.objects[VOLUME].get(("", name))
+        return self._volumes.get(("", name))
 
     def storage_class(self, name: str) -> Object | None:
-        return self._handle.objects[STORAGE_CLASS].get(("", name))
+        return self._storage_classes.get(("", name))
 
     def csi_node(self, node_name: str) -> Object | None:
-        return self._handle.objects[CSI_NODE].get(("", node_name))
+        return self._csi_nodes.get(("", node_name))
+
+    def csi_driver(self, name: str) -> Object | None:
+        return self._csi_drivers.get(("", name))
 
     @property
     def csi_nodes_version(self) -> int:
         """Number that changes with any CSINode."""
         return self._handle.objects.version(CSI_NODE)
 
-    def csi_driver(self, name: str) -> Object | None:
-        return self._handle.objects[CSI_DRIVER].get(("", name))
+    # Live views, read at the first use: not every plugin watches every kind.
+
+    @cached_property
+    def _claims(self) -> Objects:
+        return self._handle.objects[CLAIM]
+
+    @cached_property
+    def _volumes(self) -> Objects:
+        return self._handle.objects[VOLUME]
+
+    @cached_property
+    def _storage_classes(self) -> Objects:
+        return self._handle.objects[STORAGE_CLASS]
+
+    @cached_property
+    def _csi_nodes(self) -> Objects:
+        return self._handle.objects[CSI_NODE]
+
+    @cached_property
+    def _csi_drivers(self) -> Objects:
+        return self._handle.objects[CSI_DRIVER]
 
 
 def sign_volumes(group: PodSignatureGroup) -> Hashable:
@@ -76,7 +105,7 @@ def sign_volumes(group: PodSignatureGroup) -> Hashable:
 def field(obj: Any, *path: str) -> Any:
     """Return the value at a path; None if a part of the path is missing, null or not an object."""
     for key in path:
-        if type(obj) is not dict and not isinstance(obj, Mapping):  # the isinstance check takes ten times as long
+        if type(obj) is not dict and (obj is None or not isinstance(obj, Mapping)):  # which takes ten times as long
             return None
         obj = obj.get(key)
     return obj
@@ -85,7 +114,7 @@ def field(obj: Any, *path: str) -> Any:
 def text(obj: Any, *path: str) -> str:
     """Return the string at a path, "" if there is none."""
     for key in path:  # as in `field`; a call would take a third of the time
-        if type(obj) is not dict and not isinstance(obj, Mapping):
+        if type(obj) is not dict and (obj is None or not isinstance(obj, Mapping)):
             return ""
         obj = obj.get(key)
     return obj if isinstance(obj, str) else ""
@@ -157,10 +186,60 @@ def ownership_problem(pod: Pod, claim: Object) -> str:
 # -- claims and volumes ----------------------------------------------------------------------------------------------
 
 
+class ClaimFields(NamedTuple):
+    """A claim as the plugins read it."""
+
+    source: Object
+    namespace: str
+    name: str
+    storage_class: str
+    """Storage class, "" if none; the beta annotation takes precedence over the field."""
+    volume_name: str
+    """Name of the volume that the claim is bound or pre-bound to, "" if none."""
+    is_bound: bool
+    """True if the PV controller has finished binding the claim."""
+    is_lost: bool
+    is_deleting: bool
+    is_exclusive: bool
+    """True for a ReadWriteOncePod claim."""
+    selected_node: str | None
+    """Node selected for the claim's provisioning; None if none is yet."""
+
+
+_read_claims: dict[int, ClaimFields] = {}
+"""Fields by the identity of the claim's object, which is replaced with each change and never modified."""
+
+
+def read_claim(claim: Object) -> ClaimFields:
+    """Return the fields of a claim; four plugins read them in each attempt of a pod with claims."""
+    fields = _read_claims.get(id(claim))
+    if fields is None or fields.source is not claim:
+        if len(_read_claims) >= _MAX_READ:
+            _read_claims.clear()
+        fields = _read_claims[id(claim)] = _read_claim(claim)
+    return fields
+
+
+def _read_claim(claim: Object) -> ClaimFields:
+    meta, spec, annotations = field(claim, "metadata"), field(claim, "spec"), annotations_of(claim)
+    beta, volume = annotations.get(BETA_CLASS_ANNOTATION), text(spec, "volumeName")
+    return ClaimFields(
+        claim,
+        text(meta, "namespace"),
+        text(meta, "name"),
+        text(spec, "storageClassName") if beta is None else beta,
+        volume,
+        bool(volume) and BIND_COMPLETED_ANNOTATION in annotations,
+        text(claim, "status", "phase") == "Lost",
+        field(meta, "deletionTimestamp") is not None,
+        READ_WRITE_ONCE_POD in items(spec, "accessModes"),
+        annotations.get(SELECTED_NODE_ANNOTATION),
+    )
+
+
 def class_of_claim(claim: Object) -> str:
-    """Return the claim's storage class, "" if none; the beta annotation takes precedence over the field."""
-    beta = annotations_of(claim).get(BETA_CLASS_ANNOTATION)
-    return text(claim, "spec", "storageClassName") if beta is None else beta
+    """Return the claim's storage class, "" if none."""
+    return read_claim(claim).storage_class
 
 
 def class_of_volume(volume: Object) -> str:
@@ -171,12 +250,12 @@ def class_of_volume(volume: Object) -> str:
 
 def volume_of_claim(claim: Object) -> str:
     """Return the name of the volume that the claim is bound or pre-bound to, "" if none."""
-    return text(claim, "spec", "volumeName")
+    return read_claim(claim).volume_name
 
 
 def is_bound(claim: Object) -> bool:
     """Return True if the PV controller has finished binding the claim."""
-    return bool(volume_of_claim(claim)) and BIND_COMPLETED_ANNOTATION in annotations_of(claim)
+    return read_claim(claim).is_bound
 
 
 def binding_mode(storage_class: Object) -> str | None:
@@ -186,4 +265,4 @@ def binding_mode(storage_class: Object) -> str | None:
 
 
 def _strings(found: Any) -> Mapping[str, str]:
-    return found if type(found) is dict or isinstance(found, Mapping) else {}
+    return found if type(found) is dict or (found is not None and isinstance(found, Mapping)) else {}

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import msgspec
 import numpy as np
 
 from pyscheduler.api import Ints, Mask, NodeInfo, NodeTable, Rejection, StatusError
 from pyscheduler.intree.volumes.assume_cache import VolumeAssumeCache
-from pyscheduler.intree.volumes.claim import DelayedClaim
+from pyscheduler.intree.volumes.claim import ClaimRequest, DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import in_tree_plugin, is_migrated, migrated_affinity
 from pyscheduler.intree.volumes.match import (
     NONE,
@@ -28,7 +28,7 @@ from pyscheduler.intree.volumes.match import (
     is_within,
 )
 from pyscheduler.intree.volumes.objects import Object, Storage, text
-from pyscheduler.intree.volumes.provision import Provisioner
+from pyscheduler.intree.volumes.provision import Provisioner, Provisioning
 from pyscheduler.intree.volumes.storage_use import (
     MOST,
     Claimed,
@@ -87,7 +87,9 @@ class PodVolumeSearch:
         """`bound` are the volumes of bound claims, which need not exist."""
         self._delayed = delayed
         self._volumes = volumes
-        self._provision = provisioner.provision
+        self._provisioner = provisioner
+        self._provisionings: dict[ClaimRequest, Provisioning] = {}
+        self._candidates: list[ClaimCandidates] | None = None
         self._storage = storage
         self._bound_volumes = [volumes.volume(name) for name in bound]
         """Volumes of the bound claims; None for one that does not exist."""
@@ -114,11 +116,24 @@ class PodVolumeSearch:
 
     # -- all nodes in common ---------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def _claim_candidates(self) -> list[ClaimCandidates]:
         """Other delayed claims, smallest first, with their candidate volumes. StatusError for an invalid selector."""
-        claims = sorted((c for c in self._delayed if c.selected_node is None), key=lambda c: c.request.size)
-        return [find_candidates(claim, self._volumes.of_claim(claim)) for claim in claims]
+        candidates = self._candidates
+        if candidates is None:  # a cached_property takes a lock
+            claims = [claim for claim in self._delayed if claim.selected_node is None]
+            if len(claims) > 1:
+                claims.sort(key=lambda claim: claim.request.size)
+            candidates = [find_candidates(claim, self._volumes.of_claim(claim)) for claim in claims]
+            self._candidates = candidates
+        return candidates
+
+    def _provision(self, claim: DelayedClaim) -> Provisioning:
+        """Return where the claim can be provisioned. StatusError if it has no class or the class does not exist."""
+        provisioning = self._provisionings.get(claim.request)
+        if provisioning is None:
+            provisioning = self._provisionings[claim.request] = self._provisioner.provision(claim)
+        return provisioning
 
     def cache_key(self) -> Hashable | None:
         """Return a cache key of what conflicts depend on besides the node; None if the key would cost an error.
