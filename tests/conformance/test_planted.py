@@ -196,7 +196,12 @@ PLANTS = (
         "read-only disks conflict",
         **{"Disk.conflicts": lambda a, b: a.kind == b.kind and not a.ids.isdisjoint(b.ids)},
     ),
-    _plant("VolumeRestrictions", "ReadWriteOncePod is ignored", READ_WRITE_ONCE_POD="Nothing"),
+    _elsewhere(
+        "VolumeRestrictions",
+        "ReadWriteOncePod is ignored",
+        "intree.volumes.objects.READ_WRITE_ONCE_POD",
+        "Nothing",
+    ),
     _plant(
         "VolumeRestrictions",
         "reasons are swapped",
