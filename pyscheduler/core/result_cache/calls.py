@@ -58,7 +58,7 @@ def run_score(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> in
 
 
 def run_score_on_table(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
-    """Return the plugin's raw scores of many nodes, integers of any width. PluginFailed if it fails."""
+    """Return the plugin's raw scores of many nodes. PluginFailed if it fails."""
     try:
         observer = cycle.call_observer
         if observer is None:
@@ -68,7 +68,12 @@ def run_score_on_table(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeT
         check_scores(plugin.score_all, scores, len(table))
     except BaseException as error:
         raise_plugin_failed(plugin.name, "Score", error)
-    return scores
+    return _column(scores)
+
+
+def _column(scores: Scores) -> Scores:
+    """Return a plugin's integers of any width as a column that the kernels read."""
+    return np.ascontiguousarray(scores, np.int64)
 
 
 def overrides_normalize(plugin: ScorePlugin) -> bool:
@@ -86,6 +91,7 @@ def run_normalize(plugin: ScorePlugin, cycle: Cycle, pod: Pod, raw: Scores) -> S
             else:
                 final = cycle.call_observer(plugin.name, NORMALIZE, plugin.normalize, cycle, pod, raw)
             check_scores(plugin.normalize, final, len(raw))
+            final = _column(final)
         except BaseException as error:
             raise_plugin_failed(plugin.name, "NormalizeScore", error)
     check_range(plugin, final)
@@ -97,6 +103,7 @@ def rescale(plugin: ScorePlugin, normalizer: Normalizer, raw: Scores, span: obje
     try:
         final = normalizer.rescale(raw, span)
         check_scores(normalizer.rescale, final, len(raw))
+        final = _column(final)
     except BaseException as error:
         raise_plugin_failed(plugin.name, "NormalizeScore", error)
     check_range(plugin, final)
