@@ -35,6 +35,7 @@ MIN_CLASSES = 1 << 10
 """Number of classes that are allowed however few nodes there are: evaluating fewer takes no less time."""
 _MAX_MOVES = 1 << 8
 """Number of changed counts above which numbering all rows takes no longer than moving some."""
+_NO_CLASSES: Classes = np.zeros(0, np.int32)
 PluginEquivalences = Sequence[tuple[Plugin, NodeEquivalence | None]]
 Move = tuple[int, int, int]
 """A row, its class before, and its class now."""
@@ -98,13 +99,13 @@ class NodeClasses:
         self._point = ""
         self._covered: dict[str, PluginEquivalences] = {}
         """Last equivalences of each extension point for which the classes serve."""
-        self.of: Classes = np.zeros(0, np.int32)
+        self.of: Classes = _NO_CLASSES
         """Class number of each row."""
         self.moves: list[Move] | None = None
         """The moved rows since the reader last cleared the list; None if too many, or all were numbered again."""
         self.size = 0
         """Number of classes, with or without nodes."""
-        self.table: NodeTable = NodeClassTable(state, 0, {}, {})
+        self.table: NodeTable = state.table()
         """One entry for each class; has the topologies and counts of the equivalences only."""
 
     def refresh(self, equivalences: PluginEquivalences, point: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pyscheduler.api.cycle import Cycle, StateKey
 from pyscheduler.api.nodes import NodeTable
@@ -18,41 +18,30 @@ State = dict[StateKey[Any], Any]
 P = TypeVar("P", bound=Plugin)
 
 
-class Step(NamedTuple, Generic[P]):
-    """Cycle state that cached results add up to here, and the next plugin to run; None at the end."""
-
-    state: State
-    plugin: P | None
-
-
 class PluginResultCache:
     """Results for a signature, selected by `is_cacheable`; a changed node object invalidates some of them."""
 
-    __slots__ = ("_cached", "_last_plan", "_skip_results", "_states", "_steps", "live", "outcome", "skipped")
+    __slots__ = ("_all_states", "_skip_results", "_states", "live", "outcome", "skipped")
 
     def __init__(self) -> None:
         self.skipped: frozenset[str] = frozenset()
         """Names of the plugins that returned SKIP; the same object until others do."""
-        self._cached: set[str] = set()
         self.live: set[str] = set()
         """Plugins with cached state that shows placed pods, so that it needs no new call when only these change."""
         self._states: dict[str, State] = {}
-        self._steps: list[Step[Any]] | None = None
-        self._last_plan: tuple[frozenset[str], list[Step[Any]]] | None = None
-        """Plugins with cached results at the last `_plan`, and its steps; None if a plugin has written state since.
-
-        Pods with labels of their own invalidate the same results one after the other.
-        """
+        """Cycle state that the plugins with cached results wrote."""
         self._skip_results: dict[str, bool] = {}
         """Plugins that returned SKIP_SIGNATURE (False) or SKIP_SIGNATURE_GROUP (True)."""
         self.outcome: Any = None
         """Combined result of the extension point if no plugin has to run any more; None otherwise."""
+        self._all_states: State = {}
+        """Cycle state of all plugins, with `outcome`."""
 
     def copy_without(self, plugins: frozenset[str]) -> PluginResultCache:
         """Return a copy without the results of some plugins."""
         twin = PluginResultCache()
-        twin.skipped, twin._cached, twin._states = self.skipped, {*self._cached}, {**self._states}
-        twin._skip_results, twin._steps, twin.outcome = {**self._skip_results}, self._steps, self.outcome
+        twin.skipped, twin._states, twin._skip_results = self.skipped, {**self._states}, {**self._skip_results}
+        twin.outcome, twin._all_states = self.outcome, self._all_states
         twin.drop(plugins | self.live)
         return twin
 
@@ -65,19 +54,19 @@ class PluginResultCache:
 
         SKIP_SIGNATURE_GROUP stays valid.
         """
-        if self._cached:
+        if self._states:
             self.drop([name for name in plugins if not self._skip_results.get(name)])
 
     def drop(self, plugins: Iterable[str]) -> None:
         """Drop the results of some plugins."""
-        gone = self._cached.intersection(plugins)
+        gone = [name for name in plugins if name in self._states]
         if gone:
-            self._cached -= gone
-            self.live -= gone
-            self.skipped -= gone
+            self.live.difference_update(gone)
+            self.skipped = self.skipped.difference(gone)
+            self.outcome = None
             for name in gone:
+                del self._states[name]
                 self._skip_results.pop(name, None)
-            self._invalidate_plan()
 
     def drop_live(self) -> None:
         """Drop the results that show placed pods, because something else that they depend on changed."""
@@ -93,32 +82,25 @@ class PluginResultCache:
 
         Cached state is not added earlier: a plugin that is not reached must not change the cycle.
         """
-        if not self._cached:
-            yield from plugins
-            return
-        if self._steps is None:
-            last = self._last_plan
-            if last is None or last[0] != self._cached:
-                self._last_plan = last = frozenset(self._cached), self._plan(plugins)
-            self._steps = last[1]
-        for state, plugin in self._steps:
-            if state:
-                cycle.update_state(state)
-            if plugin is not None:
+        for plugin in plugins:
+            written = self._states.get(plugin.name)
+            if written is None:
                 yield plugin
+            elif written:
+                cycle.update_state(written)
 
     def replay(self, cycle: Cycle) -> Any:
         """Add the cached state to the cycle and return `outcome`."""
-        assert self._steps is not None
-        state = self._steps[-1].state
-        if state:
-            cycle.update_state(state)
+        if self._all_states:
+            cycle.update_state(self._all_states)
         return self.outcome
 
-    def store_outcome(self, outcome: Any) -> None:
-        """Cache the combined result if no plugin has to run next time."""
-        if self._steps is not None and len(self._steps) == 1:
-            self.outcome = outcome
+    def store_outcome(self, outcome: Any, plugins: Sequence[Plugin]) -> None:
+        """Cache the combined result of these plugins if none has to run next time."""
+        if len(self._states) == len(plugins):
+            self.outcome, self._all_states = outcome, {}
+            for plugin in plugins:
+                self._all_states |= self._states[plugin.name]
 
     def store(self, plugin: Plugin, answer: object, cycle: Cycle, before: State, live: bool = False) -> None:
         """Cache the plugin's result if it is valid for other pods of the signature.
@@ -129,36 +111,13 @@ class PluginResultCache:
         if not holds and not ((live or is_cacheable(plugin)) and (answer is None or answer is SKIP)):
             return
         written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
-        self._store(plugin.name, written, skipped=answer is not None)
+        self._states[plugin.name] = written
+        if answer is not None:
+            self.skipped |= {plugin.name}
         if live and not holds:
             self.live.add(plugin.name)
         if holds:
             self._skip_results[plugin.name] = answer is SKIP_SIGNATURE_GROUP
-
-    def _store(self, name: str, written: State, skipped: bool) -> None:
-        if written or self._states.get(name):
-            self._last_plan = None
-        self._cached.add(name)
-        self._states[name] = written
-        if skipped:
-            self.skipped |= {name}
-        self._invalidate_plan()
-
-    def _invalidate_plan(self) -> None:
-        self._steps = self.outcome = None
-
-    def _plan(self, plugins: Sequence[P]) -> list[Step[P]]:
-        steps: list[Step[P]] = []
-        state: State = {}
-        for plugin in plugins:
-            if plugin.name in self._cached:
-                written = self._states[plugin.name]
-                if written:
-                    state |= written
-            else:
-                steps.append(Step(state, plugin))
-                state = {}
-        return [*steps, Step(state, None)]
 
 
 def run_pre_score(
@@ -182,5 +141,5 @@ def run_pre_score(
             skipped |= {plugin.name}
         else:
             evaluations[plugin.name].n += 1
-    results.store_outcome(skipped)
+    results.store_outcome(skipped, plugins)
     return skipped

@@ -388,23 +388,30 @@ class RowScores(Struct, eq=False):
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
         """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
         self._top_scores_current = False
+        stable = self._stable_total
+        assert stable is not None, "the stable columns are summed before"
+        sums: Scores | int
+        if isinstance(feasible_rows, slice):
+            # One new array only: at 50,000 nodes it takes 0.2 ms, since its pages are new.
+            sums = np.full(feasible_rows.stop, stable) if isinstance(stable, int) else stable.copy()
+            for uncached in self._uncached:
+                sums += uncached.of_all(cycle, pod, self._state.table())
+            self._row_total = sums
+            self._make_total()
+            return
         if isinstance(due, slice):
             self._row_total = np.full(due.stop, INFEASIBLE)
             self._make_total()
-        if not isinstance(feasible_rows, slice):
-            if feasible_rows is not due:
-                self._row_total[due] = INFEASIBLE
-            if are_few(feasible_rows):
-                for row in feasible_rows.tolist():
-                    self._sum_row(cycle, pod, row, fits=True)
-                return
-        stable = self._stable_total
-        assert stable is not None, "the stable columns are summed before"
+        elif feasible_rows is not due:
+            self._row_total[due] = INFEASIBLE
+        if are_few(feasible_rows):
+            for row in feasible_rows.tolist():
+                self._sum_row(cycle, pod, row, fits=True)
+            return
         sums = stable if isinstance(stable, int) else stable[feasible_rows]
-        if self._uncached:
-            table = self._state.table(None if isinstance(feasible_rows, slice) else feasible_rows)
-            for uncached in self._uncached:
-                sums = sums + uncached.of_all(cycle, pod, table)
+        table = self._state.table(feasible_rows)
+        for uncached in self._uncached:
+            sums = sums + uncached.of_all(cycle, pod, table)
         self._row_total[feasible_rows] = sums
 
     def _add_on_top(self, cycle: Cycle, pod: Pod, fitting: Rows | slice) -> None:

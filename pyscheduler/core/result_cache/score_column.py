@@ -123,10 +123,10 @@ class ScoreColumn(Struct, eq=False):
             self.uniform, self._raw = int(scores[0]), NO_SCORES
             return
         if isinstance(feasible, slice):
-            self._raw = np.array(scores, np.int64)
+            self._raw = scores.copy()
             return
         self._raw = np.zeros(len(state), np.int64)
-        put(self._raw, feasible, np.ascontiguousarray(scores, np.int64))
+        put(self._raw, feasible, scores)
 
     def score_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: DirtyRows) -> bool:
         """Compute the scores of some rows. Return True if one has changed."""

@@ -109,7 +109,7 @@ def run_pre_filter_plugins(
         if _merge(result, plugin, returned):
             break
     cycle.skipped = result.skipped = skipped
-    cached.store_outcome(result)
+    cached.store_outcome(result, plugins)
     return result
 
 
