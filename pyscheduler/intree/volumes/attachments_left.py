@@ -57,6 +57,8 @@ class AttachmentsLeft:
         self._attached = AttachedVolumes(handle, storage)
         self._nodes: NodeTable | None = None
         self._names: Sequence[str] = ()
+        self._generations: Ints = np.zeros(0, np.int64)
+        """Generation of each node when the positions were compared."""
         self._limits_version = _NEVER
         self._position: dict[str, int] = {}
         """Positions of the nodes by name."""
@@ -85,16 +87,25 @@ class AttachmentsLeft:
         """Apply the changes of nodes and storage objects since the last call."""
         nodes, version = self._handle.nodes.table(), self._limits.version
         touched = self._attached.refresh(nodes.total)
-        if nodes is not self._nodes or version != self._limits_version:
-            self._nodes = nodes
-            if version != self._limits_version or list(nodes.names) != self._names:
-                self._limits_version = version
-                self._reset(nodes)
+        if version != self._limits_version or (nodes is not self._nodes and not self._has_same_positions(nodes)):
+            self._limits_version = version
+            self._reset(nodes)
+        self._nodes = nodes
         for name in touched:
             self._count_again(nodes, name)
 
+    def _has_same_positions(self, nodes: NodeTable) -> bool:
+        """Return True if the nodes have the positions that they had; only those that have changed are looked at."""
+        generations = nodes.generations
+        if len(generations) != len(self._generations):
+            return False
+        changed = np.flatnonzero(generations != self._generations)
+        self._generations = generations.copy()
+        return all(nodes[position].name == self._names[position] for position in changed.tolist())
+
     def _reset(self, nodes: NodeTable) -> None:
-        self._names = list(nodes.names)
+        self._names = nodes.names
+        self._generations = nodes.generations.copy()
         self._position = {name: i for i, name in enumerate(self._names)}
         self._has_limits = self._column(0, {key: 1 for key, limits in self._limits.by_node.items() if limits}) > 0
         self._counted = np.full(len(nodes), _NEVER, np.int64)
