@@ -12,7 +12,7 @@ from pyscheduler.api import Handle, ResourceKind
 from pyscheduler.intree.volumes.claim import DelayedClaim
 from pyscheduler.intree.volumes.match import PersistentVolume, claim_of_volume, read_volume
 from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
-from pyscheduler.intree.volumes.objects import VOLUME, Object, name_of, namespace_of, text
+from pyscheduler.intree.volumes.objects import VOLUME, Object, ParsedObjects, name_of, namespace_of, text
 
 _SPARE = 64
 """Assumed entries kept before the outdated ones are pruned."""
@@ -66,8 +66,8 @@ class VolumeAssumeCache(AssumeCache):
         super().__init__(VOLUME, handle)
         self._unclaimed = ObjectIndex(handle, VOLUME, self._read_unclaimed, lambda volume: (volume.storage_class,))
         self._claimed = ObjectIndex(handle, VOLUME, self._read_claimed, lambda source: (claim_of_volume(source),))
-        self._parsed: dict[str, PersistentVolume] = {}
-        """Claimed volumes, parsed when they are looked up: most are not, after they have been bound."""
+        self._parse = ParsedObjects(read_volume, _MAX_PARSED).of
+        """Parses claimed volumes when they are looked up: most are not, after they have been bound."""
 
     def volume(self, name: str) -> PersistentVolume | None:
         """Return the volume; None if it does not exist."""
@@ -110,15 +110,6 @@ class VolumeAssumeCache(AssumeCache):
     def _read_claimed(self, key: Key) -> Object | None:
         source = self.get(*key)
         return None if source is None or claim_of_volume(source) is None else source
-
-    def _parse(self, source: Object) -> PersistentVolume:
-        name = name_of(source)
-        volume = self._parsed.get(name)
-        if volume is None or volume.source is not source:
-            if len(self._parsed) >= _MAX_PARSED:
-                self._parsed.clear()
-            volume = self._parsed[name] = read_volume(source)
-        return volume
 
 
 def version_of(obj: Object) -> str:

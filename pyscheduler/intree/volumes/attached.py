@@ -61,7 +61,7 @@ class _Volumes(NamedTuple):
     volumes: frozenset[Attachable]
     dependencies: frozenset[Dependency] = frozenset()
     signature: PodSignature | None = None
-    """That of the pod."""
+    """Signature of the pod."""
 
 
 _NO_VOLUMES = _Volumes(frozenset())
@@ -70,7 +70,7 @@ _ATTACHMENTS = ""
 
 
 class _Node(msgspec.Struct, eq=False):
-    """What is known of a node."""
+    """Volumes of a node by source."""
 
     sources: dict[str, _Volumes] = {}
     """Volumes by the UID of the pod, and those of the VolumeAttachments."""

@@ -6,10 +6,10 @@ helpers that kube-scheduler and the PV controller share (k8s.io/component-helper
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyscheduler.api import (
     Handle,
@@ -26,6 +26,7 @@ Object = Mapping[str, Any]
 """An API object, or part of one, as decoded JSON."""
 Objects = Mapping[tuple[str, str], Object]
 """Objects of one kind by namespace and name."""
+P = TypeVar("P")
 
 VOLUME = ResourceKind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 CLAIM = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
@@ -147,6 +148,25 @@ def not_found(resource: str, name: str) -> str:
     return f'{resource} "{name}" not found'
 
 
+class ParsedObjects(Generic[P]):
+    """Objects that were parsed, by identity: an object is replaced with each change and never modified."""
+
+    def __init__(self, parse: Callable[[Object], P], most: int) -> None:
+        self._parse = parse
+        self._most = most
+        self._parsed: dict[int, tuple[Object, P]] = {}
+        """With the object, whose id is its own as long as it exists."""
+
+    def of(self, source: Object) -> P:
+        """Return the parsed object."""
+        found = self._parsed.get(id(source))
+        if found is None:
+            if len(self._parsed) >= self._most:
+                self._parsed.clear()
+            found = self._parsed[id(source)] = source, self._parse(source)
+        return found[1]
+
+
 # -- claims of pods --------------------------------------------------------------------------------------------------
 
 
@@ -206,20 +226,6 @@ class ClaimFields(NamedTuple):
     """Node selected for the claim's provisioning; None if none is yet."""
 
 
-_read_claims: dict[int, ClaimFields] = {}
-"""Fields by the identity of the claim's object, which is replaced with each change and never modified."""
-
-
-def read_claim(claim: Object) -> ClaimFields:
-    """Return the fields of a claim; four plugins read them in each attempt of a pod with claims."""
-    fields = _read_claims.get(id(claim))
-    if fields is None or fields.source is not claim:
-        if len(_read_claims) >= _MAX_READ:
-            _read_claims.clear()
-        fields = _read_claims[id(claim)] = _read_claim(claim)
-    return fields
-
-
 def _read_claim(claim: Object) -> ClaimFields:
     meta, spec, annotations = field(claim, "metadata"), field(claim, "spec"), annotations_of(claim)
     beta, volume = annotations.get(BETA_CLASS_ANNOTATION), text(spec, "volumeName")
@@ -235,6 +241,10 @@ def _read_claim(claim: Object) -> ClaimFields:
         READ_WRITE_ONCE_POD in items(spec, "accessModes"),
         annotations.get(SELECTED_NODE_ANNOTATION),
     )
+
+
+read_claim = ParsedObjects(_read_claim, _MAX_READ).of
+"""Returns the fields of a claim; four plugins read them in each attempt of a pod with claims."""
 
 
 def class_of_claim(claim: Object) -> str:
