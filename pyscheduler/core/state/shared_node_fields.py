@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from sys import intern
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -16,12 +17,15 @@ from pyscheduler.api.objects import ContainerImage, NodeCondition, NodeObject, O
 
 Conditions = tuple[NodeCondition, ...]
 Quantities = dict[str, Quantity]
+K = TypeVar("K")
+V = TypeVar("V")
 
 _MAX_IMAGE_SIZE = 1 << 50
 """Maximum image size in bytes; larger reported ones are capped, so that sums fit int64."""
 _MAX_CONDITIONS = 1024
+_MAX_QUANTITIES = 4096
 _MAX_SHORT = 16
-_MAX_AMOUNTS = 4096
+"""Maximum length of the values of annotations that are interned."""
 
 
 class ImageSet:
@@ -49,7 +53,7 @@ class SharedNodeFields:
         self._sets: WeakValueDictionary[tuple[int, ...], ImageSet] = WeakValueDictionary()
         """Image sets by the ids of their images, which exist as long as the set."""
         self._conditions: dict[Conditions, Conditions] = {}
-        self._amounts: dict[tuple[tuple[str, Quantity], ...], Quantities] = {}
+        self._quantities: dict[tuple[tuple[str, Quantity], ...], Quantities] = {}
 
     @property
     def images(self) -> int:
@@ -79,9 +83,11 @@ class SharedNodeFields:
             status,
             allocatable=before.status.allocatable
             if status.allocatable == before.status.allocatable
-            else status.allocatable and self._share_amounts(status.allocatable),
+            else status.allocatable
+            and _shared(self._quantities, _MAX_QUANTITIES, tuple(status.allocatable.items()), status.allocatable),
             images=status.images and images.reported,
-            conditions=status.conditions and self._share_conditions(status.conditions),
+            conditions=status.conditions
+            and _shared(self._conditions, _MAX_CONDITIONS, status.conditions, status.conditions),
         )
         return replace(source, metadata=meta, status=status), images
 
@@ -93,15 +99,12 @@ class SharedNodeFields:
             shared = self._sets[key] = ImageSet(images)
         return shared
 
-    def _share_conditions(self, conditions: Conditions) -> Conditions:
-        if len(self._conditions) >= _MAX_CONDITIONS:
-            self._conditions.clear()
-        return self._conditions.setdefault(conditions, conditions)
 
-    def _share_amounts(self, amounts: Quantities) -> Quantities:
-        if len(self._amounts) >= _MAX_AMOUNTS:
-            self._amounts.clear()
-        return self._amounts.setdefault(tuple(amounts.items()), amounts)
+def _shared(known: dict[K, V], most: int, key: K, value: V) -> V:
+    """Return the first value with this key; all are forgotten when there are too many."""
+    if len(known) >= most:
+        known.clear()
+    return known.setdefault(key, value)
 
 
 def _interned(labels: dict[str, str] | None) -> dict[str, str] | None:
