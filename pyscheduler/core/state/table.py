@@ -191,13 +191,9 @@ class ColumnTable(ClusterTable):
 
     def _read_rows(self, rows: NDArray[np.intp], columns: Sequence[IntColumn]) -> None:
         """Read several columns at once, which costs little more than one of them."""
-        count, n = len(columns), rows.size
+        count, n, total = len(columns), rows.size, len(self._state.rows)
         buffer = np.empty(count * n, np.int64)
-        try:
-            gather(buffer, tuple([column.cells for column in columns]), rows)
-        except IndexError:  # a column whose last rows were never set
-            total = len(self._state.rows)
-            gather(buffer, tuple([column.grown_to(total) for column in columns]), rows)
+        gather(buffer, tuple([column.grown_to(total) for column in columns]), rows)
         buffer.setflags(write=False)  # a plugin that computes in place would corrupt what others read
         self._read.update(zip(columns, buffer.reshape(count, n), strict=True))
 
