@@ -21,6 +21,7 @@ from tests.unit.intree.storage import Cluster, Manifest, bound, claim, meta, obj
 NODES = ("a", "b", "c")
 CLAIMS = ("c0", "c1", "c2", "c3", "p1-v")
 DISKS = ("d0", "d1", "d2")
+LIMITS = (0, 1, 2, 3, 10**30)
 DRIVERS = ("maker", "ebs.csi.aws.com")
 Outcome = str | None
 Step = tuple[str, int, int, int]
@@ -99,7 +100,7 @@ class Attempts:
         self._put(_disk(DISKS[number % 3], kind % 4), where)
 
     def limit(self, number: int, kind: int, where: int) -> None:
-        self._put(_csi_node(NODES[number % 3], kind % 4), where)
+        self._put(_csi_node(NODES[number % 3], LIMITS[kind % 5]), where)
 
     def attachment(self, number: int, kind: int, where: int) -> None:
         self._put(_attachment(f"va{number % 4}", kind, where), where // 3)

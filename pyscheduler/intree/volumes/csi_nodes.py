@@ -8,11 +8,14 @@ from pyscheduler.api import Handle
 from pyscheduler.intree.volumes.object_index import ObjectIndex
 from pyscheduler.intree.volumes.objects import CSI_NODE, Object, field, items, text
 
+_MAX_LIMIT = (1 << 31) - 1
+"""Largest `allocatable.count` of a CSINode, an int32; larger ones, which no API server admits, mean the same."""
+
 
 def limits_of(csi_node: Object | None) -> dict[str, int]:
     """Return the number of volumes that each driver can attach to the node, without drivers that have no limit."""
     return {
-        text(driver, "name"): count
+        text(driver, "name"): max(0, min(count, _MAX_LIMIT))
         for driver in items(csi_node, "spec", "drivers")
         if isinstance(count := field(driver, "allocatable", "count"), int)
     }

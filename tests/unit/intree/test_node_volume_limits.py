@@ -112,6 +112,8 @@ VOLUMES = (volume("v1"), volume("v2"), volume("v3", handle="h3"))
         pytest.param(1, [using("c1", name="p").deleting()], using("c2"), FULL, id="a pod that is being deleted"),
         pytest.param(1, [using("lost", name="p")], using("c2"), None, id="running pod's claim is missing"),
         pytest.param(None, [using("c1", name="p")], using("c2"), None, id="a driver without a limit"),
+        pytest.param(10**30, [using("c1", name="p")], using("c2"), None, id="a limit beyond 64 bits"),
+        pytest.param(-(10**30), [], using("c1"), FULL, id="a negative limit beyond 64 bits"),
     ],
 )
 def test_volume_limit_of_driver(
