@@ -7,7 +7,7 @@ are added row by row (`_row_total`). Volatile ones change on all nodes with any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -34,15 +34,14 @@ from pyscheduler.core.result_cache.calls import (
 )
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.result_cache.score_column import ScoreColumn
+from pyscheduler.core.result_cache.top_rows import TopScores
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
-from pyscheduler.kernels import BLOCK, Rows, pick_top, put, refresh_tops
+from pyscheduler.kernels import Rows, put
 
 INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever is added."""
 _NO_ROWS: Mask = np.zeros(0, np.bool_)
-_MAX_CHANGES = 64
-"""Length at which the list of changes is dropped."""
 
 
 class UncachedScore(NamedTuple):
@@ -86,45 +85,6 @@ class UncachedScore(NamedTuple):
         scores = run_score_on_table(self.plugin, cycle, pod, table)
         check_range(self.plugin, scores)
         return scores if self.weight == 1 else scores * self.weight
-
-
-class TopScores(Struct, eq=False):
-    """The rows with the best total, found by the best total of each block of rows; the index in the column is the row.
-
-    If a row changes, only its block is searched again, so picking a row takes as long however many have the best total.
-    """
-
-    changes: list[int] = []
-    """The rows with changed totals; another object if others may have changed too."""
-    _totals: Scores = NO_SCORES
-    _tops: Scores = NO_SCORES
-    """The best total of each block, then the number of its rows with it."""
-    _read: int | None = None
-    """Number of changes that `_tops` includes; None if all blocks are to be searched."""
-
-    def reset(self, totals: Scores) -> None:
-        """Start to follow a column; report its changes through `update` from now on."""
-        self.changes, self._totals, self._read = [], totals, None
-
-    def update(self, row: int) -> None:
-        """Include the changed total of a row."""
-        if len(self.changes) >= _MAX_CHANGES:
-            self._refresh()
-            self.changes, self._read = [], 0
-        self.changes.append(row)
-
-    def pick(self, random_bits: Callable[[], int]) -> int:
-        """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
-        self._refresh()
-        return pick_top(self._totals, self._tops, random_bits)
-
-    def _refresh(self) -> None:
-        if self._read is None:
-            self._tops = np.empty(2 * -(-len(self._totals) // BLOCK), np.int64)
-            refresh_tops(self._totals, self._tops, None)
-        elif self._read < len(self.changes):
-            refresh_tops(self._totals, self._tops, self.changes[self._read :])
-        self._read = len(self.changes)
 
 
 class RowScores(Struct, eq=False):
@@ -383,11 +343,10 @@ class RowScores(Struct, eq=False):
         before = self._row_total.item(row)
         self._row_total[row] = now
         if now != before and self._top_scores_current and not self._on_top:
-            self.top_scores.update(row)
+            self.top_scores.update([row])
 
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
         """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
-        self._top_scores_current = False
         stable = self._stable_total
         assert stable is not None, "the stable columns are summed before"
         sums: Scores | int
@@ -407,12 +366,14 @@ class RowScores(Struct, eq=False):
         if are_few(feasible_rows):
             for row in feasible_rows.tolist():
                 self._sum_row(cycle, pod, row, fits=True)
-            return
-        sums = stable if isinstance(stable, int) else stable[feasible_rows]
-        table = self._state.table(feasible_rows)
-        for uncached in self._uncached:
-            sums = sums + uncached.of_all(cycle, pod, table)
-        self._row_total[feasible_rows] = sums
+        else:
+            sums = stable if isinstance(stable, int) else stable[feasible_rows]
+            table = self._state.table(feasible_rows)
+            for uncached in self._uncached:
+                sums = sums + uncached.of_all(cycle, pod, table)
+            self._row_total[feasible_rows] = sums
+        if not isinstance(due, slice) and self._top_scores_current and not self._on_top:
+            self.top_scores.update(due.tolist())
 
     def _add_on_top(self, cycle: Cycle, pod: Pod, fitting: Rows | slice) -> None:
         """Add the columns that are normalised in each attempt, the volatile ones of them with new scores."""

@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.core.result_cache import row_scores
-from pyscheduler.core.result_cache.row_scores import TopScores
+from pyscheduler.api.normalize import Scores
+from pyscheduler.core.result_cache import top_rows
+from pyscheduler.core.result_cache.top_rows import TopScores
 from pyscheduler.kernels import BLOCK
 from tests.properties.profiles import assert_caught, quick
 
 ROWS = 2 * BLOCK + 9
 Change = tuple[int, int, int | None]
 """A row, its new total, and the random bits of the pick that follows, if any."""
-ROW = st.sampled_from([0, 1, 63, 64, 65, 127, 128, ROWS - 1])
+ROW = st.sampled_from([0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK, ROWS - 1])
 CHANGES = st.lists(st.tuples(ROW, st.integers(0, 3), st.none() | st.integers(0, ROWS)), min_size=1, max_size=40)
 
 
@@ -27,7 +28,7 @@ def check_against_full_scan(changes: list[Change]) -> None:
     top.reset(totals)
     for row, total, bits in changes:
         totals[row] = total
-        top.update(row)
+        top.update([row])
         best = np.flatnonzero(totals == totals.max())
         if bits is not None:
             assert top.pick(partial(int, bits)) == best[bits % len(best)]
@@ -38,28 +39,26 @@ def test_pick_equals_full_scan() -> None:
 
 
 def test_pick_equals_full_scan_with_a_short_list_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_scores, "_MAX_CHANGES", 2)
+    monkeypatch.setattr(top_rows, "_MAX_CHANGES", 2)
     quick(200)(given(CHANGES)(check_against_full_scan))()
 
 
 def test_property_catches_changes_that_are_dropped_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_scores, "_MAX_CHANGES", 2)
-    refresh = TopScores._refresh
+    monkeypatch.setattr(top_rows, "_MAX_CHANGES", 2)
 
-    def refresh_in_pick_only(self: TopScores) -> None:
-        if len(self.changes) < 2:
-            refresh(self)
+    def drop_changes(self: TopScores, totals: Scores) -> None:
+        self.changes, self._totals = [], totals
+        self._read = None if self._read is None else 0
 
-    monkeypatch.setattr(TopScores, "_refresh", refresh_in_pick_only)
+    monkeypatch.setattr(TopScores, "reset", drop_changes)
     assert_caught(check_against_full_scan, CHANGES, AssertionError, IndexError, ValueError)
 
 
 def test_property_catches_ignored_update(monkeypatch: pytest.MonkeyPatch) -> None:
     update = TopScores.update
 
-    def ignore_last_block(self: TopScores, row: int) -> None:
-        if row < 2 * BLOCK:
-            update(self, row)
+    def ignore_last_block(self: TopScores, rows: list[int]) -> None:
+        update(self, [row for row in rows if row < 2 * BLOCK])
 
     monkeypatch.setattr(TopScores, "update", ignore_last_block)
     assert_caught(check_against_full_scan, CHANGES, AssertionError, IndexError)
