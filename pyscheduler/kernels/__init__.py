@@ -6,7 +6,7 @@ Both forms return equal numbers (`tests/properties/test_kernels.py`). `FORM` nam
 
 from __future__ import annotations
 
-from pyscheduler.kernels.numpy_form import BLOCK, BY_SHAPE, LEAST, MOST, Classes, Ints, Masks, Rows
+from pyscheduler.kernels.numpy_form import BLOCK, BY_SHAPE, LEAST, MOST, Classes, Ints, Masks, Rows, Totals
 
 try:
     from pyscheduler.kernels import compiled as _form
@@ -43,6 +43,7 @@ __all__ = [
     "Ints",
     "Masks",
     "Rows",
+    "Totals",
     "add_by_class",
     "allocation_scores",
     "balance_scores",

@@ -49,7 +49,7 @@ static void close_columns(Columns *columns)
     PyMem_Free(columns->views);
 }
 
-/* Return the cells of an array of this type, or NULL with a ValueError. */
+/* Return the cells of an array of this type, or NULL with a ValueError; of 4 or 8 bytes if `size` is 0. */
 static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t size, const char *formats,
                        const char *message, Py_ssize_t *length)
 {
@@ -61,12 +61,12 @@ static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t 
     if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
         return NULL;
     columns->held++;
-    if (view->ndim != 1 || view->itemsize != size || view->format == NULL || view->format[0] == '\0'
+    if (view->ndim != 1 || (size ? view->itemsize != size : view->itemsize != 4 && view->itemsize != 8) || view->format == NULL || view->format[0] == '\0'
         || view->format[1] != '\0' || strchr(formats, view->format[0]) == NULL) {
         PyErr_SetString(PyExc_ValueError, message);
         return NULL;
     }
-    *length = view->len / size;
+    *length = view->len / view->itemsize;
     return view->buf;
 }
 
@@ -106,6 +106,37 @@ static const int32_t *class_column_of(Columns *columns, PyObject *array)
     Py_ssize_t length;
     const int32_t *classes = classes_of(columns, array, &length);
     return classes != NULL && has_common_length(columns, length) ? classes : NULL;
+}
+
+/* Totals of rows: int64, or int32 in half the memory. */
+typedef struct {
+    const int64_t *wide; /* NULL if they are int32 */
+    const int32_t *narrow;
+} Totals;
+
+/* Read a column of totals; false with a ValueError if it is none. */
+static int totals_of(Columns *columns, PyObject *array, Totals *totals)
+{
+    Py_ssize_t length;
+    totals->wide = totals->narrow = NULL;
+    const void *cells = buffer_of(columns, array, 0, 0, "lqni", "totals must be one-dimensional, of int32 or int64", &length);
+    if (cells == NULL || !has_common_length(columns, length))
+        return 0;
+    if (columns->views[columns->held - 1].itemsize == 8)
+        totals->wide = cells;
+    else
+        totals->narrow = cells;
+    return 1;
+}
+
+/* Return some totals as int64, those of int32 in a copy with room for them. */
+static inline const int64_t *some_totals(const Totals *totals, Py_ssize_t from, Py_ssize_t rows, int64_t *copy)
+{
+    if (totals->wide != NULL)
+        return totals->wide + from;
+    for (Py_ssize_t i = 0; i < rows; i++)
+        copy[i] = totals->narrow[from + i];
+    return copy;
 }
 
 static int check_count(Py_ssize_t given, Py_ssize_t wanted)
@@ -613,7 +644,7 @@ QUICK static int are_classes(const int32_t *numbers, Py_ssize_t count, Py_ssize_
 
 /* The best total of each block and class, block by block, and then how many rows have it. */
 typedef struct {
-    const int64_t *totals;
+    Totals totals;
     const int32_t *classes; /* NULL if all rows are of one class */
     int64_t *tops;
     Py_ssize_t rows, blocks, kinds; /* kinds: number of classes */
@@ -624,7 +655,7 @@ static int read_index(Columns *columns, PyObject *const *args, int flags, Index 
 {
     Py_ssize_t length;
     index->classes = NULL;
-    if ((index->totals = column_of(columns, args[0], 0)) == NULL
+    if (!totals_of(columns, args[0], &index->totals)
         || (args[1] != Py_None && (index->classes = class_column_of(columns, args[1])) == NULL)
         || (index->tops = cells_of(columns, args[2], flags, &length)) == NULL)
         return 0;
@@ -646,9 +677,9 @@ static Py_ssize_t rows_of_block(const Index *index, Py_ssize_t block)
 /* Find the best total of each class in a block; false if a row has no such class. */
 QUICK static int search_block(const Index *index, Py_ssize_t block)
 {
-    const int64_t *totals = index->totals + block * BLOCK;
-    int64_t *tops = index->tops + block * index->kinds, *counts = tops + index->blocks * index->kinds;
     Py_ssize_t rows = rows_of_block(index, block);
+    int64_t copy[BLOCK], *tops = index->tops + block * index->kinds, *counts = tops + index->blocks * index->kinds;
+    const int64_t *totals = some_totals(&index->totals, block * BLOCK, rows, copy);
     if (index->classes == NULL) {
         tops[0] = greatest(totals, rows, 0);
         counts[0] = count_cells(totals, tops[0], rows);
@@ -755,9 +786,14 @@ static Py_ssize_t picked(const Index *index, const int64_t *sums, int64_t *bests
         if (n < here)
             break;
     }
-    for (Py_ssize_t row = block * BLOCK; row < index->rows; row++)
-        if (index->totals[row] + sums[index->classes == NULL ? 0 : index->classes[row]] == best && n-- == 0)
-            return row;
+    if (block < index->blocks) {
+        int64_t copy[BLOCK];
+        Py_ssize_t rows = rows_of_block(index, block), first = block * BLOCK;
+        const int64_t *totals = some_totals(&index->totals, first, rows, copy);
+        for (Py_ssize_t i = 0; i < rows; i++)
+            if (totals[i] + sums[index->classes == NULL ? 0 : index->classes[first + i]] == best && n-- == 0)
+                return first + i;
+    }
     PyErr_SetString(PyExc_IndexError, "there are fewer rows with the greatest total");
     return -1;
 }
@@ -846,10 +882,14 @@ done:
 }
 
 QUICK static void add_cells(
-    int64_t *restrict out, const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows)
+    int64_t *restrict out, const Totals *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows)
 {
-    for (Py_ssize_t row = 0; row < rows; row++)
-        out[row] = totals[row] + sums[classes[row]];
+    if (totals->wide == NULL)
+        for (Py_ssize_t row = 0; row < rows; row++)
+            out[row] = totals->narrow[row] + sums[classes[row]];
+    else
+        for (Py_ssize_t row = 0; row < rows; row++)
+            out[row] = totals->wide[row] + sums[classes[row]];
 }
 
 PyDoc_STRVAR(add_by_class_doc, "add_by_class(out, totals, classes, sums) -> None: see numpy_form.");
@@ -858,18 +898,19 @@ static PyObject *add_by_class(PyObject *Py_UNUSED(module), PyObject *const *args
 {
     Columns columns;
     PyObject *answer = NULL;
+    Totals totals;
     int64_t *out;
-    const int64_t *totals, *sums;
+    const int64_t *sums;
     const int32_t *classes;
     Py_ssize_t room;
     if (!check_count(given, 4) || !open_columns(&columns, 4))
         return NULL;
-    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (totals = column_of(&columns, args[1], 0)) == NULL
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || !totals_of(&columns, args[1], &totals)
         || (classes = class_column_of(&columns, args[2])) == NULL
         || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
         goto done;
     if (are_classes(classes, columns.rows, room)) {
-        add_cells(out, totals, classes, sums, columns.rows);
+        add_cells(out, &totals, classes, sums, columns.rows);
         answer = Py_NewRef(Py_None);
     } else {
         PyErr_SetString(PyExc_IndexError, "there is no such class");

@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Classes = NDArray[np.int32]
 Masks = NDArray[np.bool_]
+Totals = NDArray[np.int32] | NDArray[np.int64]
 
 BLOCK = 128
 """Rows of a block of `refresh_tops`."""
@@ -172,7 +173,7 @@ def count_equal(numbers: Ints, value: int) -> int:
     return int(np.count_nonzero(numbers == value))
 
 
-def refresh_tops(totals: Ints, classes: Classes | None, tops: Ints, rows: list[int] | None) -> None:
+def refresh_tops(totals: Totals, classes: Classes | None, tops: Ints, rows: list[int] | None) -> None:
     """Compute the greatest total of each block and class, block by block, then how many rows of the block have it.
 
     Only of the blocks with these rows; None for all. `classes` is None if all rows are of one class. A block without
@@ -190,7 +191,7 @@ def refresh_tops(totals: Ints, classes: Classes | None, tops: Ints, rows: list[i
         _search_blocks(totals[inside], None if classes is None else classes[inside], cells[:, block : block + 1])
 
 
-def _search_blocks(totals: Ints, classes: Classes | None, cells: Ints) -> None:
+def _search_blocks(totals: Totals, classes: Classes | None, cells: Ints) -> None:
     kinds = cells.shape[2]
     places = np.arange(len(totals)) // BLOCK * kinds
     if classes is not None:
@@ -204,7 +205,7 @@ def _search_blocks(totals: Ints, classes: Classes | None, cells: Ints) -> None:
 
 
 def pick_top(
-    totals: Ints, classes: Classes | None, tops: Ints, sums: Ints | None, random_bits: Callable[[], int]
+    totals: Totals, classes: Classes | None, tops: Ints, sums: Ints | None, random_bits: Callable[[], int]
 ) -> int:
     """Return one of the rows with the greatest total plus sum of its class: number `random_bits()` modulo their count.
 
@@ -230,7 +231,7 @@ def pick_top(
     return block * BLOCK + int(np.flatnonzero(found == best)[n - before])
 
 
-def _shape_of(totals: Ints, classes: Classes | None, tops: Ints) -> tuple[int, int]:
+def _shape_of(totals: Totals, classes: Classes | None, tops: Ints) -> tuple[int, int]:
     """Return the number of blocks and of classes."""
     blocks = -(-len(totals) // BLOCK)
     kinds = len(tops) // (2 * blocks) if blocks else 1
@@ -256,7 +257,7 @@ def count_by_class(out: Ints, classes: Classes, rows: Rows | None) -> None:
     out[:] = np.bincount(chosen, minlength=len(out))
 
 
-def add_by_class(out: Ints, totals: Ints, classes: Classes, sums: Ints) -> None:
+def add_by_class(out: Ints, totals: Totals, classes: Classes, sums: Ints) -> None:
     """Compute the total of each row plus the sum of its class. IndexError for a class beyond `sums`."""
     if len(classes) and classes[classes.argmin()] < 0:
         raise IndexError("there is no such class")

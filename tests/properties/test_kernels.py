@@ -141,20 +141,24 @@ def test_count_equal(length: int, period: int, value: int) -> None:
     st.integers(0, 5),
     st.integers(0, 2**64 - 1),
     st.lists(st.integers(0, 999), max_size=5),
+    st.sampled_from([np.int32, np.int64]),
     st.randoms(use_true_random=False),
 )
-def test_pick_top(length: int, values: int, kinds: int, random_bits: int, changed: list[int], drawn: Any) -> None:
+def test_pick_top(
+    length: int, values: int, kinds: int, random_bits: int, changed: list[int], dtype: type[Any], drawn: Any
+) -> None:
     """Without classes if `kinds` is 0."""
-    totals = np.array(drawn.choices([-(1 << 61), *range(values)], k=length), np.int64)
+    infeasible = -(1 << 30) if dtype is np.int32 else -(1 << 61)
+    totals = np.array(drawn.choices([infeasible, *range(values)], k=length), dtype)
     classes = np.array(drawn.choices(range(kinds), k=length), np.int32) if kinds else None
     sums = np.array(drawn.choices((-(1 << 60), 0, 1, 2), k=kinds), np.int64) if kinds else None
     tops = [np.full(2 * max(1, kinds) * -(-length // BLOCK), -7, np.int64) for _ in range(2)]
     rows = [row % length for row in changed]
     for form, index in zip((compiled, numpy_form), tops, strict=True):
         form.refresh_tops(totals, classes, index, None)
-    totals[rows] = np.array(drawn.choices(range(values + 1), k=len(rows)), np.int64)
+    totals[rows] = drawn.choices(range(values + 1), k=len(rows))
     if classes is not None:
-        classes[rows] = np.array(drawn.choices(range(kinds), k=len(rows)), np.int32)
+        classes[rows] = drawn.choices(range(kinds), k=len(rows))
     cells = totals if classes is None or sums is None else totals + sums[classes]
     best = cells == cells.max()
     for form, index in zip((compiled, numpy_form), tops, strict=True):
@@ -187,9 +191,9 @@ def test_count_by_class(classes: Classes, rows: Rows | None) -> None:
     assert output(compiled.count_by_class, classes, rows) == output(numpy_form.count_by_class, classes, rows)
 
 
-@given(columns(9), classes_of_nodes(), columns(9))
-def test_add_by_class(totals: Ints, classes: Classes, sums: Ints) -> None:
-    arguments = (totals - 5, classes, sums - 5)
+@given(columns(9), st.sampled_from([np.int32, np.int64]), classes_of_nodes(), columns(9))
+def test_add_by_class(totals: Ints, dtype: type[Any], classes: Classes, sums: Ints) -> None:
+    arguments = ((totals - 5).astype(dtype), classes, sums - 5)
     assert output(compiled.add_by_class, *arguments) == output(numpy_form.add_by_class, *arguments)
 
 
@@ -278,6 +282,8 @@ NOTHING = np.empty(0, np.int64)
         ("count_equal", (None, 1), TypeError),
         ("count_equal", (CELLS, 1 << 63), OverflowError),
         ("refresh_tops", (CELLS, None, SHORT, None), ValueError),
+        ("refresh_tops", (CELLS.astype(np.int16), None, np.arange(2), None), ValueError),
+        ("refresh_tops", (CELLS.astype(np.float32), None, np.arange(2), None), ValueError),
         ("refresh_tops", (CELLS, None, np.arange(4), None), ValueError),
         ("refresh_tops", (CELLS, CLASSES, NOTHING, None), ValueError),
         ("refresh_tops", (CELLS, CLASSES[1:], np.arange(2 * NODES), None), ValueError),

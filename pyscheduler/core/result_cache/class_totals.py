@@ -16,7 +16,7 @@ from pyscheduler.core.result_cache.calls import NO_SCORES
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.top_rows import TopRows
-from pyscheduler.kernels import BLOCK, Classes, Rows, add_by_class, count_by_class
+from pyscheduler.kernels import BLOCK, Classes, Rows, Totals, add_by_class, count_by_class
 
 _NO_CLASSES: Classes = np.zeros(0, np.int32)
 REJECTED = -(1 << 60)
@@ -46,7 +46,7 @@ class ClassTotals:
         """The classes with feasible rows; None if they are to be listed again."""
         self._feasible: Rows | None = None
         """The feasible rows; None if they are to be listed again."""
-        self._own: Scores = NO_SCORES
+        self._own: Totals = NO_SCORES
         """Total of each row without its class, as of the last refresh."""
         self._of: Classes = _NO_CLASSES
         """Class of each row."""

@@ -281,7 +281,7 @@ class EquivalenceCache:
         """Sum of all weighted scores by row, negative where the row is not feasible."""
         if self.best is self._classes:
             return self._classes.totals
-        return self.rows.scores.total
+        return self.rows.scores.total.astype(np.int64)
 
 
 class EquivalenceCaches:

@@ -56,7 +56,7 @@ class RowResults(Struct, eq=False, weakref=True):
     def of(profile: Profile, state: ClusterState) -> RowResults:
         """Return an instance without results."""
         filters = RowFilters(state, row_filters(profile.row_filters, profile.evaluations.filter))
-        scores = RowScores.of(state, profile.row_scores, profile.evaluations.score)
+        scores = RowScores.of(profile, state)
         return RowResults(profile, state, filters, scores, np.zeros(0, np.bool_))
 
     def reset(self) -> None:

@@ -22,7 +22,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import check_score
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import Weighted, reads_of
+from pyscheduler.core.framework.profile import Profile, Weighted, reads_of
 from pyscheduler.core.result_cache.calls import (
     NO_SCORES,
     are_few,
@@ -37,10 +37,12 @@ from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.result_cache.top_rows import TopScores
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
-from pyscheduler.kernels import Rows, put
+from pyscheduler.kernels import Rows, Totals, put
 
 INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever is added."""
+INFEASIBLE_INT32 = -(1 << 30)
+"""Total of an infeasible node where totals are int32."""
 _NO_ROWS: Mask = np.zeros(0, np.bool_)
 
 
@@ -93,6 +95,8 @@ class RowScores(Struct, eq=False):
     _state: ClusterState
     _plugins: Sequence[Weighted]
     _evaluations: CountersByPlugin
+    _has_small_totals: bool
+    """True if all weights are so small that totals are int32."""
     _reads_others: bool
     """True if a plugin's PreScore results may be those of the feasible nodes only."""
     skipped: frozenset[str] | None = None
@@ -121,8 +125,8 @@ class RowScores(Struct, eq=False):
     _stable_total: Scores | int | None = None
     """Sum of the stable columns; a number if each has the same score in all rows, None if other columns are active."""
     # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
-    _row_total: Scores = NO_SCORES
-    total: Scores = NO_SCORES
+    _row_total: Totals = NO_SCORES
+    total: Totals = NO_SCORES
     """Sum of all plugins; the same array as `_row_total` if no column is added on top."""
     top_scores: TopScores = field(default_factory=TopScores)
     """The rows with the best `total`."""
@@ -130,9 +134,13 @@ class RowScores(Struct, eq=False):
     """True if `top_scores` is up to date with `total`."""
 
     @staticmethod
-    def of(state: ClusterState, plugins: Sequence[Weighted], evaluations: CountersByPlugin) -> RowScores:
+    def of(profile: Profile, state: ClusterState) -> RowScores:
         """Return an instance without scores."""
-        return RowScores(state, plugins, evaluations, any(reads_of(each.plugin) >= Reads.DOMAINS for each in plugins))
+        plugins = profile.row_scores
+        reads_others = any(reads_of(each.plugin) >= Reads.DOMAINS for each in plugins)
+        # The scores of classes are added to a total, which must stay below 0 where it is that of an infeasible node.
+        has_small_totals = MAX_NODE_SCORE * sum(each.weight for each in profile.score) < -INFEASIBLE_INT32
+        return RowScores(state, plugins, profile.evaluations.score, has_small_totals, reads_others)
 
     def copy(self) -> RowScores:
         """Return the same scores, which change independently; the totals have to be computed."""
@@ -194,10 +202,19 @@ class RowScores(Struct, eq=False):
         self.total = np.empty_like(self._row_total) if self._on_top else self._row_total
         self._top_scores_current = False
 
+    @property
+    def _infeasible(self) -> int:
+        return INFEASIBLE_INT32 if self._has_small_totals else INFEASIBLE
+
     def resize(self, n: int) -> None:
         """Adapt to the number of nodes."""
         before = len(self._row_total)
-        self._row_total = grown(self._row_total, n, INFEASIBLE) if n > before else self._row_total[:n]
+        kept = self._row_total[:n]
+        if self._has_small_totals:
+            self._row_total = np.full(n, INFEASIBLE_INT32, np.int32)
+        else:
+            self._row_total = np.full(n, INFEASIBLE)
+        self._row_total[: len(kept)] = kept
         self._scored = grown(self._scored, n) if n > before else self._scored[:n]
         if isinstance(self._stable_total, np.ndarray):
             self._stable_total = grown(self._stable_total, n) if n > before else self._stable_total[:n]
@@ -333,7 +350,7 @@ class RowScores(Struct, eq=False):
         return by_row
 
     def _sum_row(self, cycle: Cycle, pod: Pod, row: int, fits: bool) -> None:
-        now = INFEASIBLE
+        now = self._infeasible
         if fits:
             stable, node = self._stable_total, self._state.rows[row]
             assert stable is not None, "the stable columns are summed before"
@@ -352,17 +369,17 @@ class RowScores(Struct, eq=False):
         sums: Scores | int
         if isinstance(feasible_rows, slice):
             # One new array only: at 50,000 nodes it takes 0.2 ms, since its pages are new.
-            sums = np.full(feasible_rows.stop, stable) if isinstance(stable, int) else stable.copy()
+            totals = np.full(feasible_rows.stop, stable, self._row_total.dtype)
             for uncached in self._uncached:
-                sums += uncached.of_all(cycle, pod, self._state.table())
-            self._row_total = sums
+                np.add(totals, uncached.of_all(cycle, pod, self._state.table()), out=totals, casting="same_kind")
+            self._row_total = totals
             self._make_total()
             return
         if isinstance(due, slice):
-            self._row_total = np.full(due.stop, INFEASIBLE)
+            self._row_total = np.full(due.stop, self._infeasible, self._row_total.dtype)
             self._make_total()
         elif feasible_rows is not due:
-            self._row_total[due] = INFEASIBLE
+            self._row_total[due] = self._infeasible
         if are_few(feasible_rows):
             for row in feasible_rows.tolist():
                 self._sum_row(cycle, pod, row, fits=True)

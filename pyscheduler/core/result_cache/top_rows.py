@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from pyscheduler.api.nodes import Ints
-from pyscheduler.api.normalize import Scores
 from pyscheduler.core.result_cache.calls import NO_SCORES
-from pyscheduler.kernels import BLOCK, Classes, pick_top, refresh_tops
+from pyscheduler.kernels import BLOCK, Classes, Totals, pick_top, refresh_tops
 
 _MAX_CHANGES = 1 << 10
 """Length at which the log of changes is dropped."""
@@ -23,7 +22,7 @@ class TopRows:
     """
 
     def __init__(self) -> None:
-        self._totals: Scores = NO_SCORES
+        self._totals: Totals = NO_SCORES
         self._classes: Classes | None = None
         self._tops: Ints = NO_SCORES
 
@@ -32,7 +31,7 @@ class TopRows:
         """Memory of the index in bytes."""
         return self._tops.nbytes
 
-    def reset(self, totals: Scores, classes: Classes | None = None, size: int = 1) -> None:
+    def reset(self, totals: Totals, classes: Classes | None = None, size: int = 1) -> None:
         """Search all rows of a column; `classes` has the class of each row, `size` is the number of classes."""
         self._totals, self._classes = totals, classes
         length = 2 * size * -(-len(totals) // BLOCK)
@@ -61,12 +60,12 @@ class TopScores:
     def __init__(self) -> None:
         self.changes: list[int] = []
         """The rows with changed totals; another object if others may have changed too."""
-        self._totals: Scores = NO_SCORES
+        self._totals: Totals = NO_SCORES
         self._top_rows = TopRows()
         self._read: int | None = None
         """Number of changes that the index includes; None if all rows are to be searched."""
 
-    def reset(self, totals: Scores) -> None:
+    def reset(self, totals: Totals) -> None:
         """Start to follow a column; report its changes through `update` from now on."""
         self.changes, self._totals, self._read = [], totals, None
 

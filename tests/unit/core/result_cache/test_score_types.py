@@ -28,7 +28,7 @@ from pyscheduler.kernels import numpy_form
 from pyscheduler.testing import Harness, node, pod
 
 Layout = Callable[[Scores], Any]
-NODES = 30
+NAMES = [f"n{i}" for i in range(30)]
 BEST = "n17"
 
 
@@ -149,19 +149,32 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
                 monkeypatch.setattr(module, name, forms[in_use[value]])
 
 
-def schedule(plugin: type[_Typed]) -> Harness:
+def schedule(plugin: type[_Typed], weight: int = 1, best_fits: bool = True) -> Harness:
     """Schedule some pods with the plugin."""
-    names = ("PrioritySort", "DefaultBinder", f"{__name__}:{plugin.name}")
-    enabled = ", ".join(f'{{name: "{name}"}}' for name in names)
+    names = ("PrioritySort", "NodeUnschedulable", "DefaultBinder", f"{__name__}:{plugin.name}")
+    enabled = ", ".join(f'{{name: "{name}", weight: {weight}}}' for name in names)
     harness = Harness(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
         f'- plugins: {{multiPoint: {{disabled: [{{name: "*"}}], enabled: [{enabled}]}}}}\n'
     )
-    harness.add(*(node(f"n{i}").label("best", "yes" if f"n{i}" == BEST else "no") for i in range(NODES)))
+    nodes = [node(name).label("best", "yes" if name == BEST else "no") for name in NAMES]
+    if not best_fits:
+        nodes[NAMES.index(BEST)] = nodes[NAMES.index(BEST)].unschedulable()
+    harness.add(*nodes)
     for i in range(3):
         harness.add(pod(f"p{i}"))
         harness.run()
     return harness
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("best_fits", [True, False])
+@pytest.mark.parametrize("weight", [1, (1 << 30) // 100, (1 << 30) // 100 + 1, (1 << 31) - 1])
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_weights_of_any_size_choose_the_best_feasible_node(plugin: type[_Typed], weight: int, best_fits: bool) -> None:
+    scheduled = schedule(plugin, weight, best_fits).assignments.values()
+    assert len(scheduled) == 3
+    assert (set(scheduled) == {BEST}) is best_fits
 
 
 @pytest.mark.usefixtures("form")
