@@ -23,9 +23,8 @@ from pyscheduler.core.result_cache.node_classes import NodeClasses
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.row_filters import RowFilters
 from pyscheduler.core.result_cache.row_results import RowResults
-from pyscheduler.core.result_cache.row_scores import RowScores
+from pyscheduler.core.result_cache.row_scores import RowScores, TopScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
-from pyscheduler.core.result_cache.top_rows import TopScores
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.columns import CategoricalColumn
 from pyscheduler.intree import InterPodAffinity, NodeResourcesFit, PodTopologySpread

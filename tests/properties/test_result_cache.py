@@ -20,7 +20,7 @@ from pyscheduler.api import SKIP_SIGNATURE_GROUP, FilterPlugin, Pod, Reads, Scor
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.node_classes import NodeClasses
-from pyscheduler.core.result_cache.top_rows import TopScores
+from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.core.scheduling import node_order, schedule_pod
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.state import ClusterState

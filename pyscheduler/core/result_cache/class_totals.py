@@ -15,7 +15,7 @@ from pyscheduler.api.normalize import Scores
 from pyscheduler.core.result_cache.calls import NO_SCORES
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
-from pyscheduler.core.result_cache.top_rows import TopRows
+from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.kernels import BLOCK, Classes, Rows, Totals, add_by_class, count_by_class
 
 _NO_CLASSES: Classes = np.zeros(0, np.int32)
@@ -52,7 +52,7 @@ class ClassTotals:
         """Class of each row."""
         self._sums: Ints = NO_SCORES
         """The scores of each class, REJECTED where the pod does not fit."""
-        self._top_rows = TopRows()
+        self._top_scores = TopScores()
         self._by_row: Scores | None = None
         """The sums of all rows, which the index is of if there are very many classes; None if it is of `_own`."""
         self._changes: list[int] | None = None
@@ -65,7 +65,7 @@ class ClassTotals:
     @property
     def bytes(self) -> int:
         """Memory of the index in bytes."""
-        return self._top_rows.bytes + (0 if self._by_row is None else self._by_row.nbytes)
+        return self._top_scores.bytes + (0 if self._by_row is None else self._by_row.nbytes)
 
     # -- feasible rows -----------------------------------------------------------------------------------------------
 
@@ -130,12 +130,12 @@ class ClassTotals:
             if self._by_row is None or len(self._by_row) != len(self._of):
                 self._by_row = np.empty(len(self._of), np.int64)
             add_by_class(self._by_row, self._own, self._of, sums)
-            self._top_rows.reset(self._by_row)
+            self._top_scores.reset(self._by_row)
         elif log is not self._changes:
             self._by_row = None
-            self._top_rows.reset(self._own, self._of, classes.size)
+            self._top_scores.reset(self._own, self._of, classes.size)
         elif moved or self._read < len(log):
-            self._top_rows.update(log[self._read :] + moved)
+            self._top_scores.update(log[self._read :] + moved)
         self._changes, self._read = log, len(log)
 
     @property
@@ -149,4 +149,4 @@ class ClassTotals:
 
     def pick(self, random_bits: Callable[[], int]) -> int:
         """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
-        return self._top_rows.pick(self._sums if self._by_row is None else None, random_bits)
+        return self._top_scores.pick(random_bits, self._sums if self._by_row is None else None)

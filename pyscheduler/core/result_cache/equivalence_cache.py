@@ -26,7 +26,7 @@ from pyscheduler.core.framework.profile import Profile, reads_of
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, run_pre_score
 from pyscheduler.core.result_cache.row_results import RowResults
-from pyscheduler.core.result_cache.top_rows import TopScores
+from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.kernels import Rows
 

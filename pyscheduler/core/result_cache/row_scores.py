@@ -7,7 +7,7 @@ are added row by row (`_row_total`). Volatile ones change on all nodes with any 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import Mask, NodeInfo, NodeTable
+from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
 from pyscheduler.api.plugin import Reads, ScorePlugin
 from pyscheduler.api.pod import Pod
@@ -34,16 +34,17 @@ from pyscheduler.core.result_cache.calls import (
 )
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.result_cache.score_column import ScoreColumn
-from pyscheduler.core.result_cache.top_rows import TopScores
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
-from pyscheduler.kernels import Rows, Totals, put
+from pyscheduler.kernels import BLOCK, Classes, Rows, Totals, pick_top, put, refresh_tops
 
 INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever is added."""
 INFEASIBLE_INT32 = -(1 << 30)
 """Total of an infeasible node where totals are int32."""
 _NO_ROWS: Mask = np.zeros(0, np.bool_)
+_MAX_CHANGES = 1 << 10
+"""Length at which the log of changes is dropped."""
 
 
 class UncachedScore(NamedTuple):
@@ -89,14 +90,63 @@ class UncachedScore(NamedTuple):
         return scores if self.weight == 1 else scores * self.weight
 
 
+class TopScores(Struct, eq=False):
+    """The rows with the best total, found by the best total of each block of rows and, if there are any, class.
+
+    If a row changes, only its block is searched again. Picking a row reads these totals only, so it takes as long
+    however many rows have the best one and whatever the classes add to them.
+    """
+
+    changes: list[int] = []
+    """Log of the rows with changed totals; another object if others may have changed too."""
+    _totals: Totals = NO_SCORES
+    _classes: Classes | None = None
+    """The class of each row; None if there are no classes."""
+    _tops: Ints = NO_SCORES
+    """The best total of each block and class, then the number of its rows with it."""
+    _read: int | None = None
+    """Number of changes that `_tops` includes; None if all blocks are to be searched."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the best totals in bytes."""
+        return self._tops.nbytes
+
+    def reset(self, totals: Totals, classes: Classes | None = None, size: int = 1) -> None:
+        """Start to follow a column, of `size` classes; report its changes through `update` from now on."""
+        self.changes, self._totals, self._classes, self._read = [], totals, classes, None
+        cells = 2 * size * -(-len(totals) // BLOCK)
+        if len(self._tops) != cells:
+            self._tops = np.empty(cells, np.int64)
+
+    def update(self, rows: list[int]) -> None:
+        """Include the changed totals and classes of these rows."""
+        if len(self.changes) > _MAX_CHANGES:
+            self.changes, self._read = [], None
+        self.changes += rows
+
+    def pick(self, random_bits: Callable[[], int], sums: Ints | None = None) -> int:
+        """Return one of the best rows: element `random_bits()` modulo their number, in row order.
+
+        `sums` is what each class adds to the totals of its rows; None if there are no classes.
+        """
+        n = len(self.changes)
+        if self._read is None or (n - self._read) * BLOCK > len(self._totals):
+            refresh_tops(self._totals, self._classes, self._tops, None)
+        elif self._read < n:
+            refresh_tops(self._totals, self._classes, self._tops, self.changes[self._read :])
+        self._read = n
+        return pick_top(self._totals, self._classes, self._tops, sums, random_bits)
+
+
 class RowScores(Struct, eq=False):
     """Scores and totals by row, for the pods that the plugins sign alike."""
 
     _state: ClusterState
     _plugins: Sequence[Weighted]
     _evaluations: CountersByPlugin
-    _has_small_totals: bool
-    """True if all weights are so small that totals are int32."""
+    _infeasible: int
+    """Total of an infeasible node; tells too whether totals are int32."""
     _reads_others: bool
     """True if a plugin's PreScore results may be those of the feasible nodes only."""
     skipped: frozenset[str] | None = None
@@ -139,8 +189,9 @@ class RowScores(Struct, eq=False):
         plugins = profile.row_scores
         reads_others = any(reads_of(each.plugin) >= Reads.DOMAINS for each in plugins)
         # The scores of classes are added to a total, which must stay below 0 where it is that of an infeasible node.
-        has_small_totals = MAX_NODE_SCORE * sum(each.weight for each in profile.score) < -INFEASIBLE_INT32
-        return RowScores(state, plugins, profile.evaluations.score, has_small_totals, reads_others)
+        are_small = MAX_NODE_SCORE * sum(each.weight for each in profile.score) < -INFEASIBLE_INT32
+        infeasible = INFEASIBLE_INT32 if are_small else INFEASIBLE
+        return RowScores(state, plugins, profile.evaluations.score, infeasible, reads_others)
 
     def copy(self) -> RowScores:
         """Return the same scores, which change independently; the totals have to be computed."""
@@ -202,15 +253,11 @@ class RowScores(Struct, eq=False):
         self.total = np.empty_like(self._row_total) if self._on_top else self._row_total
         self._top_scores_current = False
 
-    @property
-    def _infeasible(self) -> int:
-        return INFEASIBLE_INT32 if self._has_small_totals else INFEASIBLE
-
     def resize(self, n: int) -> None:
         """Adapt to the number of nodes."""
         before = len(self._row_total)
         kept = self._row_total[:n]
-        if self._has_small_totals:
+        if self._infeasible == INFEASIBLE_INT32:
             self._row_total = np.full(n, INFEASIBLE_INT32, np.int32)
         else:
             self._row_total = np.full(n, INFEASIBLE)

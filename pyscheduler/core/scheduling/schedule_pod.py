@@ -30,7 +30,7 @@ from pyscheduler.core.instrument import SUCCESS
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
-from pyscheduler.core.result_cache.top_rows import TopScores
+from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.core.result_cache.uncached_evaluation import pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.scheduling.extension_points import (
     PreFilterResult,

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api.normalize import Scores
-from pyscheduler.core.result_cache import top_rows
-from pyscheduler.core.result_cache.top_rows import TopScores
+from pyscheduler.core.result_cache import row_scores
+from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.kernels import BLOCK
 from tests.properties.profiles import assert_caught, quick
 
@@ -39,18 +38,17 @@ def test_pick_equals_full_scan() -> None:
 
 
 def test_pick_equals_full_scan_with_a_short_list_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(top_rows, "_MAX_CHANGES", 2)
+    monkeypatch.setattr(row_scores, "_MAX_CHANGES", 2)
     quick(200)(given(CHANGES)(check_against_full_scan))()
 
 
 def test_property_catches_changes_that_are_dropped_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(top_rows, "_MAX_CHANGES", 2)
+    def drop_changes(self: TopScores, rows: list[int]) -> None:
+        if len(self.changes) > 2:
+            self.changes, self._read = [], 0
+        self.changes += rows
 
-    def drop_changes(self: TopScores, totals: Scores) -> None:
-        self.changes, self._totals = [], totals
-        self._read = None if self._read is None else 0
-
-    monkeypatch.setattr(TopScores, "reset", drop_changes)
+    monkeypatch.setattr(TopScores, "update", drop_changes)
     assert_caught(check_against_full_scan, CHANGES, AssertionError, IndexError, ValueError)
 
 
