@@ -42,7 +42,7 @@ e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the 
 	@$(BIN)/python -m tests.controlplane.build oracle
 	@$(BIN)/python -m tools.protobuf --check
 	@$(BIN)/python -m tools.openapi --check
-	@$(BIN)/pytest -q tests/e2e tests/conformance tests/cel tests/devices --control-plane=real
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/e2e tests/conformance tests/cel tests/devices --control-plane=real
 
 faults: $(VENV)/.dev ## The fault matrix on the embedded cluster, and a soak of 45 seconds
 	@$(BIN)/pytest -q tests/faults
