@@ -639,7 +639,7 @@ QUICK static int are_classes(const int32_t *numbers, Py_ssize_t count, Py_ssize_
     return signs >> 31 == 0;
 }
 
-#define BLOCK 128                /* rows per entry of `tops` */
+#define BLOCK 64                /* rows per entry of `tops` */
 #define NO_ROWS (-(INT64_C(1) << 62)) /* best total of a block without rows of the class; the sum of a class may be added */
 
 /* The best total of each block and class, block by block, and then how many rows have it. */
@@ -691,14 +691,10 @@ QUICK static int search_block(const Index *index, Py_ssize_t block)
     for (Py_ssize_t kind = 0; kind < index->kinds; kind++)
         tops[kind] = NO_ROWS;
     memset(counts, 0, (size_t)index->kinds * sizeof(int64_t));
-    for (Py_ssize_t i = 0; i < rows; i++) {
-        int64_t *top = tops + classes[i], *count = counts + classes[i];
-        if (totals[i] > *top) {
-            *top = totals[i];
-            *count = 1;
-        } else {
-            *count += totals[i] == *top;
-        }
+    for (Py_ssize_t i = 0; i < rows; i++) { /* without branches, which could not be predicted */
+        int64_t total = totals[i], top = tops[classes[i]], is_greater = total > top;
+        counts[classes[i]] = (counts[classes[i]] & (is_greater - 1)) + (is_greater | (total == top));
+        tops[classes[i]] = is_greater ? total : top;
     }
     return 1;
 }

@@ -19,7 +19,7 @@ Classes = NDArray[np.int32]
 Masks = NDArray[np.bool_]
 Totals = NDArray[np.int32] | NDArray[np.int64]
 
-BLOCK = 128
+BLOCK = 64
 """Rows of a block of `refresh_tops`."""
 NO_ROWS = -(1 << 62)
 """Greatest total of a block without rows of a class."""

@@ -16,13 +16,13 @@ from pyscheduler.core.result_cache.calls import NO_SCORES
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.row_scores import TopScores
-from pyscheduler.kernels import BLOCK, Classes, Rows, Totals, add_by_class, count_by_class
+from pyscheduler.kernels import Classes, Rows, Totals, add_by_class, count_by_class
 
 _NO_CLASSES: Classes = np.zeros(0, np.int32)
 REJECTED = -(1 << 60)
 """Sum of a rejected class, so that its rows have a total below 0."""
 
-_MAX_INDEXED = BLOCK
+_MAX_INDEXED = 128
 """Number of classes above which the index would take more memory and time than the sums of all rows."""
 
 
