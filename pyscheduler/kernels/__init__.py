@@ -26,6 +26,7 @@ extremes = _form.extremes
 gather = _form.gather
 has_room = _form.has_room
 missing_room = _form.missing_room
+pick_by_class = _form.pick_by_class
 pick_top = _form.pick_top
 put = _form.put
 refresh_tops = _form.refresh_tops
@@ -53,6 +54,7 @@ __all__ = [
     "gather",
     "has_room",
     "missing_room",
+    "pick_by_class",
     "pick_top",
     "put",
     "refresh_tops",

@@ -61,7 +61,8 @@ static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t 
     if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
         return NULL;
     columns->held++;
-    if (view->ndim != 1 || (size ? view->itemsize != size : view->itemsize != 4 && view->itemsize != 8) || view->format == NULL || view->format[0] == '\0'
+    int has_size = size ? view->itemsize == size : view->itemsize == 4 || view->itemsize == 8;
+    if (view->ndim != 1 || !has_size || view->format == NULL || view->format[0] == '\0'
         || view->format[1] != '\0' || strchr(formats, view->format[0]) == NULL) {
         PyErr_SetString(PyExc_ValueError, message);
         return NULL;
@@ -118,7 +119,8 @@ typedef struct {
 static int totals_of(Columns *columns, PyObject *array, Totals *totals)
 {
     Py_ssize_t length;
-    totals->wide = totals->narrow = NULL;
+    totals->wide = NULL;
+    totals->narrow = NULL;
     const void *cells = buffer_of(columns, array, 0, 0, "lqni", "totals must be one-dimensional, of int32 or int64", &length);
     if (cells == NULL || !has_common_length(columns, length))
         return 0;
@@ -630,99 +632,68 @@ static PyObject *count_equal(PyObject *Py_UNUSED(module), PyObject *const *args,
     return answer;
 }
 
-/* Return true if all of the numbers are positions in a column of this length. */
-QUICK static int are_classes(const int32_t *numbers, Py_ssize_t count, Py_ssize_t length)
+#define BLOCK 64 /* rows per entry of `tops` */
+
+/* Set the greatest cell of a block and how many cells equal it. */
+static inline void top_of_block(const int64_t *cells, Py_ssize_t rows, int64_t *top, int64_t *count)
 {
-    uint32_t signs = 0, last = length > INT32_MAX ? INT32_MAX : (uint32_t)(length - 1);
-    for (Py_ssize_t i = 0; i < count; i++) /* the highest bit is set if a number is negative or too large */
-        signs |= (uint32_t)numbers[i] | (last - (uint32_t)numbers[i]);
-    return signs >> 31 == 0;
+    int64_t best = greatest(cells, rows, 0), found = 0;
+    for (Py_ssize_t i = 0; i < rows; i++)
+        found += cells[i] == best;
+    *top = best;
+    *count = found;
 }
 
-#define BLOCK 64                /* rows per entry of `tops` */
-#define NO_ROWS (-(INT64_C(1) << 62)) /* best total of a block without rows of the class; the sum of a class may be added */
+/* Set the best total of some blocks, of `blocks` in all. */
+QUICK static void search_blocks(
+    const Totals *totals, Py_ssize_t rows, int64_t *tops, Py_ssize_t blocks, Py_ssize_t first, Py_ssize_t last)
+{
+    int64_t copy[BLOCK];
+    for (Py_ssize_t block = first; block < last; block++) {
+        Py_ssize_t from = block * BLOCK, length = rows - from < BLOCK ? rows - from : BLOCK;
+        top_of_block(some_totals(totals, from, length, copy), length, &tops[block], &tops[blocks + block]);
+    }
+}
 
-/* The best total of each block and class, block by block, and then how many rows have it. */
-typedef struct {
-    Totals totals;
-    const int32_t *classes; /* NULL if all rows are of one class */
-    int64_t *tops;
-    Py_ssize_t rows, blocks, kinds; /* kinds: number of classes */
-} Index;
-
-/* Read the totals, their classes and the index; false with an exception if they do not match. */
-static int read_index(Columns *columns, PyObject *const *args, int flags, Index *index)
+/* Read the totals and the best of each block; the number of blocks, or -1 with an exception if they do not match. */
+static Py_ssize_t blocks_of(Columns *columns, PyObject *const *args, int flags, Totals *totals, int64_t **tops)
 {
     Py_ssize_t length;
-    index->classes = NULL;
-    if (!totals_of(columns, args[0], &index->totals)
-        || (args[1] != Py_None && (index->classes = class_column_of(columns, args[1])) == NULL)
-        || (index->tops = cells_of(columns, args[2], flags, &length)) == NULL)
-        return 0;
-    index->rows = columns->rows;
-    index->blocks = (columns->rows + BLOCK - 1) / BLOCK;
-    index->kinds = index->blocks ? length / (2 * index->blocks) : 1;
-    if (length == 2 * index->blocks * index->kinds && (index->classes == NULL ? index->kinds == 1 : index->kinds > 0))
-        return 1;
-    PyErr_SetString(PyExc_ValueError, "there must be two numbers for each block and class");
-    return 0;
+    if (!totals_of(columns, args[0], totals) || (*tops = cells_of(columns, args[1], flags, &length)) == NULL)
+        return -1;
+    Py_ssize_t blocks = (columns->rows + BLOCK - 1) / BLOCK;
+    if (length == 2 * blocks)
+        return blocks;
+    PyErr_SetString(PyExc_ValueError, "there must be two numbers for each block");
+    return -1;
 }
 
-static Py_ssize_t rows_of_block(const Index *index, Py_ssize_t block)
-{
-    Py_ssize_t rows = index->rows - block * BLOCK;
-    return rows < BLOCK ? rows : BLOCK;
-}
-
-/* Find the best total of each class in a block; false if a row has no such class. */
-QUICK static int search_block(const Index *index, Py_ssize_t block)
-{
-    Py_ssize_t rows = rows_of_block(index, block);
-    int64_t copy[BLOCK], *tops = index->tops + block * index->kinds, *counts = tops + index->blocks * index->kinds;
-    const int64_t *totals = some_totals(&index->totals, block * BLOCK, rows, copy);
-    if (index->classes == NULL) {
-        tops[0] = greatest(totals, rows, 0);
-        counts[0] = count_cells(totals, tops[0], rows);
-        return 1;
-    }
-    const int32_t *classes = index->classes + block * BLOCK;
-    if (!are_classes(classes, rows, index->kinds))
-        return 0;
-    for (Py_ssize_t kind = 0; kind < index->kinds; kind++)
-        tops[kind] = NO_ROWS;
-    memset(counts, 0, (size_t)index->kinds * sizeof(int64_t));
-    for (Py_ssize_t i = 0; i < rows; i++) { /* without branches, which could not be predicted */
-        int64_t total = totals[i], top = tops[classes[i]], is_greater = total > top;
-        counts[classes[i]] = (counts[classes[i]] & (is_greater - 1)) + (is_greater | (total == top));
-        tops[classes[i]] = is_greater ? total : top;
-    }
-    return 1;
-}
-
-PyDoc_STRVAR(refresh_tops_doc, "refresh_tops(totals, classes, tops, rows) -> None: see numpy_form.");
+PyDoc_STRVAR(refresh_tops_doc, "refresh_tops(totals, tops, rows) -> None: see numpy_form.");
 
 static PyObject *refresh_tops(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
-    Index index;
     PyObject *answer = NULL;
-    if (!check_count(given, 4) || !open_columns(&columns, 3))
+    Totals totals;
+    int64_t *tops;
+    if (!check_count(given, 3) || !open_columns(&columns, 2))
         return NULL;
-    if (!read_index(&columns, args, PyBUF_WRITABLE, &index))
+    Py_ssize_t blocks = blocks_of(&columns, args, PyBUF_WRITABLE, &totals, &tops), changed = 0;
+    if (blocks < 0)
         goto done;
-    int is_list = PyList_Check(args[3]);
-    if (!is_list && args[3] != Py_None) {
+    if (args[2] == Py_None) {
+        search_blocks(&totals, columns.rows, tops, blocks, 0, blocks);
+    } else if (PyList_Check(args[2])) {
+        changed = PyList_Size(args[2]);
+    } else {
         PyErr_SetString(PyExc_TypeError, "rows must be a list");
         goto done;
     }
-    for (Py_ssize_t i = 0, count = is_list ? PyList_Size(args[3]) : index.blocks; i < count; i++) {
-        int64_t row = i * BLOCK;
-        if (is_list && (!whole_of(PyList_GetItem(args[3], i), &row) || !is_row(row, index.rows)))
+    for (Py_ssize_t i = 0; i < changed; i++) {
+        int64_t row;
+        if (!whole_of(PyList_GetItem(args[2], i), &row) || !is_row(row, columns.rows))
             goto done;
-        if (!search_block(&index, row / BLOCK)) {
-            PyErr_SetString(PyExc_IndexError, "there is no such class");
-            goto done;
-        }
+        search_blocks(&totals, columns.rows, tops, blocks, row / BLOCK, row / BLOCK + 1);
     }
     answer = Py_NewRef(Py_None);
 done:
@@ -730,25 +701,14 @@ done:
     return answer;
 }
 
-/* Return the greatest sum of a cell of `tops` and of its class in one block. */
-QUICK static int64_t best_of_block(const int64_t *tops, const int64_t *sums, Py_ssize_t kinds)
+/* Return how many rows have the greatest total, which is set. */
+QUICK static int64_t count_best(const int64_t *tops, Py_ssize_t blocks, int64_t *total)
 {
-    int64_t best = INT64_MIN;
-    for (Py_ssize_t kind = 0; kind < kinds; kind++) {
-        int64_t sum = tops[kind] + sums[kind];
-        best = sum > best ? sum : best;
-    }
-    return best;
-}
-
-/* Return how many rows of a block have this sum. */
-static int64_t rows_with(const Index *index, const int64_t *sums, Py_ssize_t block, int64_t best)
-{
-    const int64_t *tops = index->tops + block * index->kinds, *counts = tops + index->blocks * index->kinds;
-    int64_t rows = 0;
-    for (Py_ssize_t kind = 0; kind < index->kinds; kind++)
-        rows += tops[kind] + sums[kind] == best ? counts[kind] : 0;
-    return rows;
+    int64_t best = greatest(tops, blocks, 0), count = 0;
+    *total = best;
+    for (Py_ssize_t i = 0; i < blocks; i++)
+        count += tops[i] == best ? tops[blocks + i] : 0;
+    return count;
 }
 
 /* Return random bits modulo the count, without drawing any for 1; -1 with an exception on errors. */
@@ -764,60 +724,42 @@ static int64_t drawn(PyObject *random_bits, int64_t count)
     return bits == UINT64_MAX && PyErr_Occurred() ? -1 : (int64_t)(bits % (uint64_t)count);
 }
 
-/* Return one of the rows with the best sum, given room for the best of each block; -1 with an exception on errors. */
-static Py_ssize_t picked(const Index *index, const int64_t *sums, int64_t *bests, PyObject *random_bits)
-{
-    int64_t best = INT64_MIN, count = 0, n = 0, here;
-    Py_ssize_t block;
-    for (block = 0; block < index->blocks; block++) {
-        bests[block] = best_of_block(index->tops + block * index->kinds, sums, index->kinds);
-        best = bests[block] > best ? bests[block] : best;
-    }
-    for (block = 0; block < index->blocks; block++)
-        count += bests[block] == best ? rows_with(index, sums, block, best) : 0;
-    if (count > 0 && (n = drawn(random_bits, count)) < 0)
-        return -1;
-    for (block = 0; block < index->blocks; block++, n -= here) {
-        here = bests[block] == best ? rows_with(index, sums, block, best) : 0;
-        if (n < here)
-            break;
-    }
-    if (block < index->blocks) {
-        int64_t copy[BLOCK];
-        Py_ssize_t rows = rows_of_block(index, block), first = block * BLOCK;
-        const int64_t *totals = some_totals(&index->totals, first, rows, copy);
-        for (Py_ssize_t i = 0; i < rows; i++)
-            if (totals[i] + sums[index->classes == NULL ? 0 : index->classes[first + i]] == best && n-- == 0)
-                return first + i;
-    }
-    PyErr_SetString(PyExc_IndexError, "there are fewer rows with the greatest total");
-    return -1;
-}
-
-PyDoc_STRVAR(pick_top_doc, "pick_top(totals, classes, tops, sums, random_bits) -> int: see numpy_form.");
+PyDoc_STRVAR(pick_top_doc, "pick_top(totals, tops, random_bits) -> int: see numpy_form.");
 
 static PyObject *pick_top(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
-    Index index;
     PyObject *answer = NULL;
-    int64_t nothing = 0, *sums = &nothing, *bests = NULL;
-    Py_ssize_t length = 1;
-    if (!check_count(given, 5) || !open_columns(&columns, 4))
+    Totals totals;
+    int64_t *tops, best, count, copy[BLOCK];
+    if (!check_count(given, 3) || !open_columns(&columns, 2))
         return NULL;
-    if (!read_index(&columns, args, 0, &index)
-        || (args[3] != Py_None && (sums = cells_of(&columns, args[3], 0, &length)) == NULL))
+    Py_ssize_t blocks = blocks_of(&columns, args, 0, &totals, &tops), row = 0;
+    if (blocks < 1) {
+        if (blocks == 0)
+            PyErr_SetString(PyExc_ValueError, "there are no rows");
         goto done;
-    if (index.rows == 0 || length != index.kinds) {
-        PyErr_SetString(PyExc_ValueError, index.rows ? "there must be one sum for each class" : "there are no rows");
-    } else if ((bests = PyMem_Malloc((size_t)index.blocks * sizeof(int64_t))) == NULL) {
-        PyErr_NoMemory();
-    } else {
-        Py_ssize_t row = picked(&index, sums, bests, args[4]);
-        answer = row < 0 ? NULL : PyLong_FromSsize_t(row);
     }
+    if ((count = count_best(tops, blocks, &best)) < 1) {
+        PyErr_SetString(PyExc_IndexError, "there are fewer rows with the greatest total");
+        goto done;
+    }
+    int64_t n = drawn(args[2], count);
+    if (n < 0)
+        goto done;
+    for (Py_ssize_t block = 0; tops[block] != best || n >= tops[blocks + block]; block++) {
+        n -= tops[block] == best ? tops[blocks + block] : 0;
+        row += BLOCK;
+    }
+    Py_ssize_t i = 0, length = columns.rows - row < BLOCK ? columns.rows - row : BLOCK;
+    const int64_t *cells = some_totals(&totals, row, length, copy);
+    while (i < length && (cells[i] != best || n-- > 0))
+        i++;
+    if (i < length)
+        answer = PyLong_FromSsize_t(row + i);
+    else
+        PyErr_SetString(PyExc_IndexError, "there are fewer rows with the greatest total");
 done:
-    PyMem_Free(bests);
     close_columns(&columns);
     return answer;
 }
@@ -877,6 +819,15 @@ done:
     return answer;
 }
 
+/* Return true if all of the numbers are positions in a column of this length. */
+QUICK static int are_classes(const int32_t *numbers, Py_ssize_t count, Py_ssize_t length)
+{
+    uint32_t signs = 0, last = length > INT32_MAX ? INT32_MAX : (uint32_t)(length - 1);
+    for (Py_ssize_t i = 0; i < count; i++) /* the highest bit is set if a number is negative or too large */
+        signs |= (uint32_t)numbers[i] | (last - (uint32_t)numbers[i]);
+    return signs >> 31 == 0;
+}
+
 QUICK static void add_cells(
     int64_t *restrict out, const Totals *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows)
 {
@@ -910,6 +861,91 @@ static PyObject *add_by_class(PyObject *Py_UNUSED(module), PyObject *const *args
         answer = Py_NewRef(Py_None);
     } else {
         PyErr_SetString(PyExc_IndexError, "there is no such class");
+    }
+done:
+    close_columns(&columns);
+    return answer;
+}
+
+/* Compute the sums of one block; return the greatest, and how many equal it unless it is below `least`. */
+QUICK static int64_t top_of_sums(const Totals *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t from,
+                                 Py_ssize_t rows, int64_t least, Py_ssize_t *count)
+{
+    int64_t cells[STRETCH], found = 0;
+    if (totals->wide == NULL)
+        for (Py_ssize_t i = 0; i < rows; i++)
+            cells[i] = totals->narrow[from + i] + sums[classes[from + i]];
+    else
+        for (Py_ssize_t i = 0; i < rows; i++)
+            cells[i] = totals->wide[from + i] + sums[classes[from + i]];
+    int64_t top = greatest(cells, rows, 0);
+    if (top >= least)
+        for (Py_ssize_t i = 0; i < rows; i++)
+            found += cells[i] == top;
+    *count = (Py_ssize_t)found;
+    return top;
+}
+
+/* Return the row of `pick_by_class`, of at least one; -1 with an exception on errors. */
+static Py_ssize_t picked(const Totals *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows,
+                         Py_ssize_t room, uint64_t random_bits)
+{
+    Py_ssize_t *counts = PyMem_Calloc((size_t)(rows / STRETCH + 1), sizeof(Py_ssize_t)), first = 0, all = 0;
+    int64_t top = INT64_MIN;
+    if (counts == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t from = 0; from < rows; from += STRETCH) {
+        Py_ssize_t length = rows - from < STRETCH ? rows - from : STRETCH, count;
+        if (!are_classes(classes + from, length, room)) {
+            PyMem_Free(counts);
+            PyErr_SetString(PyExc_IndexError, "there is no such class");
+            return -1;
+        }
+        int64_t of_block = top_of_sums(totals, classes, sums, from, length, top, &count);
+        if (of_block > top) { /* blocks before this one have none of the best rows */
+            top = of_block;
+            first = from;
+            all = 0;
+        }
+        counts[from / STRETCH] = of_block == top ? count : 0;
+        all += counts[from / STRETCH];
+    }
+    Py_ssize_t n = (Py_ssize_t)(random_bits % (uint64_t)all), row = first;
+    while (n >= counts[row / STRETCH]) {
+        n -= counts[row / STRETCH];
+        row += STRETCH;
+    }
+    while ((totals->wide == NULL ? totals->narrow[row] : totals->wide[row]) + sums[classes[row]] != top || n-- > 0)
+        row++;
+    PyMem_Free(counts);
+    return row;
+}
+
+PyDoc_STRVAR(pick_by_class_doc, "pick_by_class(totals, classes, sums, random_bits) -> int: see numpy_form.");
+
+static PyObject *pick_by_class(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Totals totals;
+    const int64_t *sums;
+    const int32_t *classes;
+    Py_ssize_t room;
+    if (!check_count(given, 4))
+        return NULL;
+    uint64_t random_bits = PyLong_AsUnsignedLongLong(args[3]);
+    if ((random_bits == UINT64_MAX && PyErr_Occurred()) || !open_columns(&columns, 3))
+        return NULL;
+    if (!totals_of(&columns, args[0], &totals) || (classes = class_column_of(&columns, args[1])) == NULL
+        || (sums = cells_of(&columns, args[2], 0, &room)) == NULL)
+        goto done;
+    if (columns.rows == 0) {
+        PyErr_SetString(PyExc_ValueError, "there are no rows");
+    } else {
+        Py_ssize_t row = picked(&totals, classes, sums, columns.rows, room, random_bits);
+        answer = row < 0 ? NULL : PyLong_FromSsize_t(row);
     }
 done:
     close_columns(&columns);
@@ -1210,6 +1246,7 @@ static PyMethodDef functions[] = {
     {"count_by_class", (PyCFunction)(void (*)(void))count_by_class, METH_FASTCALL, count_by_class_doc},
     {"add_by_class", (PyCFunction)(void (*)(void))add_by_class, METH_FASTCALL, add_by_class_doc},
     {"rounded_sums", (PyCFunction)(void (*)(void))rounded_sums, METH_FASTCALL, rounded_sums_doc},
+    {"pick_by_class", (PyCFunction)(void (*)(void))pick_by_class, METH_FASTCALL, pick_by_class_doc},
     {"reprieve", (PyCFunction)(void (*)(void))reprieve, METH_FASTCALL, reprieve_doc},
     {"victim_losses", (PyCFunction)(void (*)(void))victim_losses, METH_FASTCALL, victim_losses_doc},
     {NULL, NULL, 0, NULL},

@@ -21,8 +21,6 @@ Totals = NDArray[np.int32] | NDArray[np.int64]
 
 BLOCK = 64
 """Rows of a block of `refresh_tops`."""
-NO_ROWS = -(1 << 62)
-"""Greatest total of a block without rows of a class."""
 _BEST = 100
 _CRITERIA = 5
 LEAST, MOST, BY_SHAPE = 0, 1, 2
@@ -173,73 +171,47 @@ def count_equal(numbers: Ints, value: int) -> int:
     return int(np.count_nonzero(numbers == value))
 
 
-def refresh_tops(totals: Totals, classes: Classes | None, tops: Ints, rows: list[int] | None) -> None:
-    """Compute the greatest total of each block and class, block by block, then how many rows of the block have it.
+def refresh_tops(totals: Totals, tops: Ints, rows: list[int] | None) -> None:
+    """Compute the greatest total of each block of rows, then how many rows of each block have it.
 
-    Only of the blocks with these rows; None for all. `classes` is None if all rows are of one class. A block without
-    rows of a class has `NO_ROWS`. IndexError for a row beyond the totals or a class beyond `tops`.
+    Only of the blocks with these rows; None for all. IndexError for a row beyond the totals.
     """
-    blocks, kinds = _shape_of(totals, classes, tops)
-    cells = tops.reshape(2, blocks, kinds)
-    if rows is None:
-        _search_blocks(totals, classes, cells)
+    blocks = _blocks_of(totals, tops)
+    if rows is None and blocks:
+        starts = np.arange(0, len(totals), BLOCK)
+        np.maximum.reduceat(totals, starts, out=tops[:blocks])
+        has_best = totals == tops[:blocks].repeat(BLOCK)[: len(totals)]
+        np.add.reduceat(has_best, starts, out=tops[blocks:], dtype=np.int64)
     for row in rows or ():
         if not 0 <= row < len(totals):
             raise IndexError("a row is out of range")
         block = row // BLOCK
-        inside = slice(block * BLOCK, (block + 1) * BLOCK)
-        _search_blocks(totals[inside], None if classes is None else classes[inside], cells[:, block : block + 1])
+        cells = totals[block * BLOCK : (block + 1) * BLOCK]
+        tops[block] = best = cells[cells.argmax()]
+        tops[blocks + block] = np.count_nonzero(cells == best)
 
 
-def _search_blocks(totals: Totals, classes: Classes | None, cells: Ints) -> None:
-    kinds = cells.shape[2]
-    places = np.arange(len(totals)) // BLOCK * kinds
-    if classes is not None:
-        if len(classes) and not 0 <= classes[classes.argmin()] <= classes[classes.argmax()] < kinds:
-            raise IndexError("there is no such class")
-        places += classes
-    bests = np.full(cells[0].size, NO_ROWS)
-    np.maximum.at(bests, places, totals)
-    cells[0] = bests.reshape(-1, kinds)
-    cells[1] = np.bincount(places[totals == bests[places]], minlength=len(bests)).reshape(-1, kinds)
+def pick_top(totals: Totals, tops: Ints, random_bits: Callable[[], int]) -> int:
+    """Return one of the rows with the greatest total: number `random_bits()` modulo their count, in row order.
 
-
-def pick_top(
-    totals: Totals, classes: Classes | None, tops: Ints, sums: Ints | None, random_bits: Callable[[], int]
-) -> int:
-    """Return one of the rows with the greatest total plus sum of its class: number `random_bits()` modulo their count.
-
-    In row order; random bits are not drawn for a single row. `tops` are those of `refresh_tops`, `sums` None if there
-    are no classes. ValueError if there are no rows.
+    Random bits are not drawn for a single row. `tops` are those of `refresh_tops`. ValueError if there are no rows.
     """
-    blocks, kinds = _shape_of(totals, classes, tops)
-    if not len(totals):
-        raise ValueError("there are no rows")
-    if sums is None:
-        sums = np.zeros(1, np.int64)
-    if len(sums) != kinds:
-        raise ValueError("there must be one sum for each class")
-    bests, counts = tops.reshape(2, blocks, kinds)
-    of_cells = bests + sums
-    best = of_cells.max()
-    ends = np.where(of_cells == best, counts, 0).sum(1).cumsum()
+    blocks = _blocks_of(totals, tops)
+    bests = np.flatnonzero(tops[:blocks] == tops[tops[:blocks].argmax()])
+    ends = tops[blocks + bests].cumsum()
     n = random_bits() % int(ends[-1]) if ends[-1] > 1 else 0
-    block = int(ends.searchsorted(n, "right"))
-    inside = slice(block * BLOCK, (block + 1) * BLOCK)
-    found = totals[inside] + sums[0 if classes is None else classes[inside]]
-    before = int(ends[block - 1]) if block else 0
-    return block * BLOCK + int(np.flatnonzero(found == best)[n - before])
+    place = int(ends.searchsorted(n, "right"))
+    block = int(bests[place])
+    before = int(ends[place - 1]) if place else 0
+    cells = totals[block * BLOCK : (block + 1) * BLOCK]
+    return block * BLOCK + int(np.flatnonzero(cells == tops[block])[n - before])
 
 
-def _shape_of(totals: Totals, classes: Classes | None, tops: Ints) -> tuple[int, int]:
-    """Return the number of blocks and of classes."""
+def _blocks_of(totals: Totals, tops: Ints) -> int:
     blocks = -(-len(totals) // BLOCK)
-    kinds = len(tops) // (2 * blocks) if blocks else 1
-    if len(tops) != 2 * blocks * kinds or (kinds != 1 if classes is None else kinds < 1):
-        raise ValueError("there must be two numbers for each block and class")
-    if classes is not None and len(classes) != len(totals):
-        raise ValueError("columns differ in length")
-    return blocks, kinds
+    if len(tops) != 2 * blocks:
+        raise ValueError("there must be two numbers for each block")
+    return blocks
 
 
 def put(out: Ints, rows: Rows, cells: Ints) -> None:
@@ -262,6 +234,17 @@ def add_by_class(out: Ints, totals: Totals, classes: Classes, sums: Ints) -> Non
     if len(classes) and classes[classes.argmin()] < 0:
         raise IndexError("there is no such class")
     np.add(totals, sums.take(classes), out=out)
+
+
+def pick_by_class(totals: Totals, classes: Classes, sums: Ints, random_bits: int) -> int:
+    """Return one of the rows with the greatest total plus sum of its class: number `random_bits` modulo their count.
+
+    IndexError for a class beyond `sums`, ValueError if there are no rows.
+    """
+    cells = np.empty(len(totals), np.int64)
+    add_by_class(cells, totals, classes, sums)
+    best = np.flatnonzero(cells == cells[cells.argmax()])
+    return int(best[random_bits % len(best)])
 
 
 def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:

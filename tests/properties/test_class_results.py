@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.result_cache import class_totals, row_scores
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.class_totals import ClassTotals
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.intree import InterPodAffinity, PodTopologySpread
-from pyscheduler.kernels import numpy_form
 from tests.properties.evaluation_model import EvaluationWorld
 from tests.properties.probe_plugins import Class
 from tests.properties.profiles import assert_caught, quick
@@ -57,20 +55,6 @@ def property_of_recurring(classes: tuple[Class, ...]) -> Callable[[tuple[Story, 
 )
 def test_results_by_class_equal_uncached_ones_for_recurring_signatures(classes: tuple[Class, ...]) -> None:
     quick(100)(given(RECURRING_STORIES)(property_of_recurring(classes)))()
-
-
-def test_results_are_equal_with_more_classes_than_are_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_totals, "_MAX_INDEXED", 3)
-    quick(100)(given(RECURRING_STORIES)(property_of_recurring(BY_CLASS)))()
-
-
-def test_results_are_equal_with_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pick whose block lies between others, as in clusters that are larger than those of the stories."""
-    for module in (numpy_form, row_scores):
-        monkeypatch.setattr(module, "BLOCK", 2)
-    monkeypatch.setattr(row_scores, "refresh_tops", numpy_form.refresh_tops)
-    monkeypatch.setattr(row_scores, "pick_top", numpy_form.pick_top)
-    quick(100)(given(RECURRING_STORIES)(property_of_recurring(BY_CLASS)))()
 
 
 # -- planted bugs --------------------------------------------------------------------------------------------------

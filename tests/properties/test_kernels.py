@@ -136,34 +136,25 @@ def test_count_equal(length: int, period: int, value: int) -> None:
 
 
 @given(
-    st.sampled_from([1, 15, BLOCK - 1, BLOCK, BLOCK + 1, 200, 1000]),
+    st.sampled_from([1, 15, 63, 64, 65, 200, 1000]),
     st.integers(1, 4),
-    st.integers(0, 5),
     st.integers(0, 2**64 - 1),
     st.lists(st.integers(0, 999), max_size=5),
     st.sampled_from([np.int32, np.int64]),
     st.randoms(use_true_random=False),
 )
-def test_pick_top(
-    length: int, values: int, kinds: int, random_bits: int, changed: list[int], dtype: type[Any], drawn: Any
-) -> None:
-    """Without classes if `kinds` is 0."""
+def test_pick_top(length: int, values: int, random_bits: int, changed: list[int], dtype: type[Any], drawn: Any) -> None:
     infeasible = -(1 << 30) if dtype is np.int32 else -(1 << 61)
     totals = np.array(drawn.choices([infeasible, *range(values)], k=length), dtype)
-    classes = np.array(drawn.choices(range(kinds), k=length), np.int32) if kinds else None
-    sums = np.array(drawn.choices((-(1 << 60), 0, 1, 2), k=kinds), np.int64) if kinds else None
-    tops = [np.full(2 * max(1, kinds) * -(-length // BLOCK), -7, np.int64) for _ in range(2)]
+    tops = [np.full(2 * -(-length // BLOCK), -7, np.int64) for _ in range(2)]
     rows = [row % length for row in changed]
-    for form, index in zip((compiled, numpy_form), tops, strict=True):
-        form.refresh_tops(totals, classes, index, None)
+    for form, of_blocks in zip((compiled, numpy_form), tops, strict=True):
+        form.refresh_tops(totals, of_blocks, None)
     totals[rows] = drawn.choices(range(values + 1), k=len(rows))
-    if classes is not None:
-        classes[rows] = drawn.choices(range(kinds), k=len(rows))
-    cells = totals if classes is None or sums is None else totals + sums[classes]
-    best = cells == cells.max()
-    for form, index in zip((compiled, numpy_form), tops, strict=True):
-        form.refresh_tops(totals, classes, index, rows)
-        picked = form.pick_top(totals, classes, index, sums, lambda: random_bits)
+    for form, of_blocks in zip((compiled, numpy_form), tops, strict=True):
+        form.refresh_tops(totals, of_blocks, rows)
+        picked = form.pick_top(totals, of_blocks, lambda: random_bits)
+        best = totals == totals.max()
         assert best[picked]
         assert np.count_nonzero(best[:picked]) == random_bits % int(np.count_nonzero(best))
     assert tops[0].tolist() == tops[1].tolist()
@@ -191,10 +182,27 @@ def test_count_by_class(classes: Classes, rows: Rows | None) -> None:
     assert output(compiled.count_by_class, classes, rows) == output(numpy_form.count_by_class, classes, rows)
 
 
-@given(columns(9), st.sampled_from([np.int32, np.int64]), classes_of_nodes(), columns(9))
+DTYPES = st.sampled_from([np.int32, np.int64])
+
+
+@given(columns(9), DTYPES, classes_of_nodes(), columns(9))
 def test_add_by_class(totals: Ints, dtype: type[Any], classes: Classes, sums: Ints) -> None:
     arguments = ((totals - 5).astype(dtype), classes, sums - 5)
     assert output(compiled.add_by_class, *arguments) == output(numpy_form.add_by_class, *arguments)
+
+
+@given(st.integers(0, 40), st.integers(1, 4), st.integers(0, 2**64 - 1), DTYPES, st.randoms(use_true_random=False))
+def test_pick_by_class(hundreds: int, values: int, random_bits: int, dtype: type[Any], drawn: Any) -> None:
+    rows = 1 + hundreds * 100 + drawn.randrange(100)  # up to four blocks
+    totals = np.array(drawn.choices(range(values), k=rows), dtype)
+    classes = np.array(drawn.choices(range(values), k=rows), np.int32)
+    sums = np.array(drawn.choices((-(1 << 60), 0, 1, 2), k=values), np.int64)
+    arguments = (totals - 1, classes, sums, random_bits)
+    picked = compiled.pick_by_class(*arguments)
+    assert picked == numpy_form.pick_by_class(*arguments)
+    cells = (totals - 1 + sums[classes]).tolist()
+    assert cells[picked] == max(cells)
+    assert cells[:picked].count(max(cells)) == random_bits % cells.count(max(cells))
 
 
 @given(
@@ -274,6 +282,12 @@ NOTHING = np.empty(0, np.int64)
         ("add_by_class", (np.arange(NODES), CELLS, CELLS, CELLS), ValueError),
         ("add_by_class", (np.arange(NODES), CELLS, CLASSES, SHORT), IndexError),
         ("add_by_class", (np.arange(NODES), CELLS, CLASSES - 1, CELLS), IndexError),
+        ("pick_by_class", (CELLS, CLASSES[1:], CELLS, 0), ValueError),
+        ("pick_by_class", (SHORT[:0], CLASSES[:0], CELLS, 0), ValueError),
+        ("pick_by_class", (CELLS, CELLS, CELLS, 0), ValueError),
+        ("pick_by_class", (CELLS, CLASSES, CELLS, 1.5), TypeError),
+        ("pick_by_class", (CELLS, CLASSES, SHORT, 0), IndexError),
+        ("pick_by_class", (CELLS, CLASSES - 1, CELLS, 0), IndexError),
         ("rounded_sums", (np.arange(NODES), [(1.0, 1, CELLS, None)]), TypeError),
         ("rounded_sums", (np.arange(NODES), ((None, 1, CELLS, None),)), TypeError),
         ("rounded_sums", (np.arange(NODES), ((1.0, 1, SHORT, None),)), ValueError),
@@ -281,25 +295,18 @@ NOTHING = np.empty(0, np.int64)
         ("rounded_sums", (np.arange(NODES), ((1.0, 1, CELLS),)), IndexError),
         ("count_equal", (None, 1), TypeError),
         ("count_equal", (CELLS, 1 << 63), OverflowError),
-        ("refresh_tops", (CELLS, None, SHORT, None), ValueError),
-        ("refresh_tops", (CELLS.astype(np.int16), None, np.arange(2), None), ValueError),
-        ("refresh_tops", (CELLS.astype(np.float32), None, np.arange(2), None), ValueError),
-        ("refresh_tops", (CELLS, None, np.arange(4), None), ValueError),
-        ("refresh_tops", (CELLS, CLASSES, NOTHING, None), ValueError),
-        ("refresh_tops", (CELLS, CLASSES[1:], np.arange(2 * NODES), None), ValueError),
-        ("refresh_tops", (CELLS, CELLS, np.arange(2 * NODES), None), ValueError),
-        ("refresh_tops", (CELLS, CLASSES - 1, np.arange(2 * NODES), None), IndexError),
-        ("refresh_tops", (CELLS, CLASSES + NODES, np.arange(2 * NODES), None), IndexError),
-        ("refresh_tops", (CELLS, None, np.arange(2), (1,)), TypeError),
-        ("refresh_tops", (CELLS, None, np.arange(2), [NODES]), IndexError),
-        ("refresh_tops", (CELLS, None, np.arange(2), [-1]), IndexError),
-        ("refresh_tops", (CELLS, None, np.arange(2), [None]), TypeError),
-        ("pick_top", (CELLS, None, SHORT, None, int), ValueError),
-        ("pick_top", (NOTHING, None, NOTHING, None, int), ValueError),
-        ("pick_top", (CELLS, None, np.array([7, 2]), None, None), TypeError),
-        ("pick_top", (CELLS, None, np.array([7, 2]), None, lambda: -1), OverflowError),
-        ("pick_top", (CELLS, None, np.array([7, 0]), None, int), IndexError),
-        ("pick_top", (CELLS, CLASSES, np.arange(2 * NODES), np.arange(NODES - 1), int), ValueError),
+        ("refresh_tops", (CELLS, SHORT, None), ValueError),
+        ("refresh_tops", (CELLS.astype(np.int16), np.arange(2), None), ValueError),
+        ("refresh_tops", (CELLS.astype(np.float32), np.arange(2), None), ValueError),
+        ("refresh_tops", (CELLS, np.arange(2), (1,)), TypeError),
+        ("refresh_tops", (CELLS, np.arange(2), [NODES]), IndexError),
+        ("refresh_tops", (CELLS, np.arange(2), [-1]), IndexError),
+        ("refresh_tops", (CELLS, np.arange(2), [None]), TypeError),
+        ("pick_top", (CELLS, SHORT, int), ValueError),
+        ("pick_top", (NOTHING, NOTHING, int), ValueError),
+        ("pick_top", (CELLS, np.array([7, 2]), None), TypeError),
+        ("pick_top", (CELLS, np.array([7, 2]), lambda: -1), OverflowError),
+        ("pick_top", (CELLS, np.array([7, 0]), int), IndexError),
         ("put", (CELLS, CELLS, SHORT), ValueError),
         ("put", (SHORT, CELLS, CELLS), IndexError),
         ("put", (CELLS, CELLS - 1, CELLS), IndexError),

@@ -1,7 +1,8 @@
-"""Totals of the rows with the scores of their classes added, and the best of them.
+"""Totals of the rows with the scores of their classes added, kept up to date between attempts.
 
-Each placed pod may change the scores of the classes, and so the sums of all rows. They are not computed: the best row
-without the scores of its class is known for each block and class, and the class with the best sum has the best row.
+If pods of one template follow each other, a row or two change between two of them, in their own total or because they
+move to another class, and the scores of the classes often stay as they are. Then the sums are kept by row. Otherwise
+one pass over the rows finds the best one without storing them.
 """
 
 from __future__ import annotations
@@ -12,18 +13,15 @@ import numpy as np
 
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.normalize import Scores
-from pyscheduler.core.result_cache.calls import NO_SCORES
+from pyscheduler.core.result_cache.calls import FEW, NO_SCORES
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.row_scores import TopScores
-from pyscheduler.kernels import Classes, Rows, Totals, add_by_class, count_by_class
+from pyscheduler.kernels import Classes, Rows, Totals, add_by_class, count_by_class, pick_by_class
 
 _NO_CLASSES: Classes = np.zeros(0, np.int32)
 REJECTED = -(1 << 60)
 """Sum of a rejected class, so that its rows have a total below 0."""
-
-_MAX_INDEXED = 128
-"""Number of classes above which the index would take more memory and time than the sums of all rows."""
 
 
 class ClassTotals:
@@ -46,6 +44,8 @@ class ClassTotals:
         """The classes with feasible rows; None if they are to be listed again."""
         self._feasible: Rows | None = None
         """The feasible rows; None if they are to be listed again."""
+        self._by_row: Scores | None = None
+        """Sums of all scores by row, negative where a row is not feasible; None if they are not kept."""
         self._own: Totals = NO_SCORES
         """Total of each row without its class, as of the last refresh."""
         self._of: Classes = _NO_CLASSES
@@ -53,10 +53,8 @@ class ClassTotals:
         self._sums: Ints = NO_SCORES
         """The scores of each class, REJECTED where the pod does not fit."""
         self._top_scores = TopScores()
-        self._by_row: Scores | None = None
-        """The sums of all rows, which the index is of if there are very many classes; None if it is of `_own`."""
-        self._changes: list[int] | None = None
-        """Log of the rows whose own totals changed; None if all rows are to be searched."""
+        self._changes: list[int] = []
+        """Log of the rows whose own totals changed."""
         self._read = 0
         """Number of entries of the log that were read."""
         self._moved: list[int] = []
@@ -64,8 +62,8 @@ class ClassTotals:
 
     @property
     def bytes(self) -> int:
-        """Memory of the index in bytes."""
-        return self._top_scores.bytes + (0 if self._by_row is None else self._by_row.nbytes)
+        """Memory of the totals in bytes."""
+        return 0 if self._by_row is None else self._by_row.nbytes
 
     # -- feasible rows -----------------------------------------------------------------------------------------------
 
@@ -76,19 +74,18 @@ class ClassTotals:
             self._fits = np.ones(classes.size, np.int64) if codes is None else (codes == 0).astype(np.int64)
             self.rejected_sums = (1 - self._fits) * REJECTED
         moves, classes.moves = classes.moves, []
-        if moves is None:
-            self._changes, self._moved = None, []
-        else:
-            self._moved += [row for row, _, _ in moves]
         if moves is None or rows.fitting_rows is not self._fitting:
             self._fitting = fitting = rows.fitting_rows
             self._counts = np.empty(classes.size, np.int64)
             count_by_class(self._counts, classes.of, None if isinstance(fitting, slice) else fitting)
-            self._scored = self._feasible = self._feasible_count = None
+            self._scored = self._feasible = self._feasible_count = self._by_row = None
             return
         for move in moves:
+            self._moved.append(move[0])
             if rows.feasible[move[0]]:
                 self._count(move)
+        if len(self._moved) > FEW:
+            self._moved, self._by_row = [], None
 
     def _count(self, move: Move) -> None:
         counts, fits, (_, before, now) = self._counts, self._fits, move
@@ -124,29 +121,38 @@ class ClassTotals:
 
     def refresh(self, classes: NodeClasses, rows: RowResults, sums: Ints) -> None:
         """Update the totals after the scores of the classes; `sums` has REJECTED for rejected classes."""
-        log, moved, self._moved = rows.scores.top_scores.changes, self._moved, []
-        self._own, self._of, self._sums = rows.scores.total[: len(classes.of)], classes.of, sums
-        if classes.size > _MAX_INDEXED:
-            if self._by_row is None or len(self._by_row) != len(self._of):
-                self._by_row = np.empty(len(self._of), np.int64)
-            add_by_class(self._by_row, self._own, self._of, sums)
-            self._top_scores.reset(self._by_row)
-        elif log is not self._changes:
+        log, moved = rows.scores.top_scores.changes, self._moved
+        changed = [*log[self._read :], *moved] if log is self._changes else None
+        self._moved, self._changes, self._read = [], log, len(log)
+        self._own, self._of = rows.scores.total[: len(classes.of)], classes.of
+        are_same = sums is self._sums or sums.tobytes() == self._sums.tobytes()
+        self._sums = sums
+        if changed is None or len(changed) > FEW or not are_same:
             self._by_row = None
-            self._top_scores.reset(self._own, self._of, classes.size)
-        elif moved or self._read < len(log):
-            self._top_scores.update(log[self._read :] + moved)
-        self._changes, self._read = log, len(log)
+        elif self._by_row is None:
+            self._by_row = self._summed()
+            self._top_scores.reset(self._by_row)
+        else:
+            self._update_rows(self._by_row, {*changed})
 
-    @property
-    def by_row(self) -> Scores:
-        """The sums of all scores by row, negative where a row is not feasible."""
-        if self._by_row is not None:
-            return self._by_row
+    def _update_rows(self, by_row: Scores, changed: set[int]) -> None:
+        own, of, sums = self._own, self._of, self._sums
+        for row in changed:
+            by_row[row] = own.item(row) + sums.item(of.item(row))
+            self._top_scores.update(row)
+
+    def _summed(self) -> Scores:
         totals = np.empty(len(self._of), np.int64)
         add_by_class(totals, self._own, self._of, self._sums)
         return totals
 
+    @property
+    def by_row(self) -> Scores:
+        """The sums of all scores by row, negative where a row is not feasible."""
+        return self._summed() if self._by_row is None else self._by_row
+
     def pick(self, random_bits: Callable[[], int]) -> int:
         """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
-        return self._top_scores.pick(random_bits, self._sums if self._by_row is None else None)
+        if self._by_row is None:
+            return pick_by_class(self._own, self._of, self._sums, random_bits())
+        return self._top_scores.pick(random_bits)

@@ -240,7 +240,7 @@ class NodeClasses:
                 counter = state.placed.counter(count, len(state))
                 values, coordinates = _distinct(counter.cells[: len(state)])
                 coordinate_of = {value: i for i, value in enumerate(values.tolist())}
-                width = len(values) + 2  # numbers may appear
+                width = 2 * len(values) + 2  # numbers may appear
                 self._counts[count] = of_count = _CountAxis(
                     plugin, width, self.size, counter, counter.mark, coordinate_of
                 )

@@ -36,15 +36,15 @@ from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, Dirt
 from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
-from pyscheduler.kernels import BLOCK, Classes, Rows, Totals, pick_top, put, refresh_tops
+from pyscheduler.kernels import BLOCK, Rows, Totals, pick_top, put, refresh_tops
 
 INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever is added."""
 INFEASIBLE_INT32 = -(1 << 30)
 """Total of an infeasible node where totals are int32."""
 _NO_ROWS: Mask = np.zeros(0, np.bool_)
-_MAX_CHANGES = 1 << 10
-"""Length at which the log of changes is dropped."""
+_MAX_CHANGES = 64
+"""Length at which the list of changes is dropped."""
 
 
 class UncachedScore(NamedTuple):
@@ -91,52 +91,42 @@ class UncachedScore(NamedTuple):
 
 
 class TopScores(Struct, eq=False):
-    """The rows with the best total, found by the best total of each block of rows and, if there are any, class.
+    """The rows with the best total, found by the best total of each block of rows; the index in the column is the row.
 
-    If a row changes, only its block is searched again. Picking a row reads these totals only, so it takes as long
-    however many rows have the best one and whatever the classes add to them.
+    If a row changes, only its block is searched again, so picking a row takes as long however many have the best total.
     """
 
     changes: list[int] = []
-    """Log of the rows with changed totals; another object if others may have changed too."""
+    """The rows with changed totals; another object if others may have changed too."""
     _totals: Totals = NO_SCORES
-    _classes: Classes | None = None
-    """The class of each row; None if there are no classes."""
     _tops: Ints = NO_SCORES
-    """The best total of each block and class, then the number of its rows with it."""
+    """The best total of each block, then the number of its rows with it."""
     _read: int | None = None
     """Number of changes that `_tops` includes; None if all blocks are to be searched."""
 
-    @property
-    def bytes(self) -> int:
-        """Memory of the best totals in bytes."""
-        return self._tops.nbytes
+    def reset(self, totals: Totals) -> None:
+        """Start to follow a column; report its changes through `update` from now on."""
+        self.changes, self._totals, self._read = [], totals, None
 
-    def reset(self, totals: Totals, classes: Classes | None = None, size: int = 1) -> None:
-        """Start to follow a column, of `size` classes; report its changes through `update` from now on."""
-        self.changes, self._totals, self._classes, self._read = [], totals, classes, None
-        cells = 2 * size * -(-len(totals) // BLOCK)
-        if len(self._tops) != cells:
-            self._tops = np.empty(cells, np.int64)
+    def update(self, row: int) -> None:
+        """Include the changed total of a row."""
+        if len(self.changes) >= _MAX_CHANGES:
+            self._refresh()
+            self.changes, self._read = [], 0
+        self.changes.append(row)
 
-    def update(self, rows: list[int]) -> None:
-        """Include the changed totals and classes of these rows."""
-        if len(self.changes) > _MAX_CHANGES:
-            self.changes, self._read = [], None
-        self.changes += rows
+    def pick(self, random_bits: Callable[[], int]) -> int:
+        """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
+        self._refresh()
+        return pick_top(self._totals, self._tops, random_bits)
 
-    def pick(self, random_bits: Callable[[], int], sums: Ints | None = None) -> int:
-        """Return one of the best rows: element `random_bits()` modulo their number, in row order.
-
-        `sums` is what each class adds to the totals of its rows; None if there are no classes.
-        """
-        n = len(self.changes)
-        if self._read is None or (n - self._read) * BLOCK > len(self._totals):
-            refresh_tops(self._totals, self._classes, self._tops, None)
-        elif self._read < n:
-            refresh_tops(self._totals, self._classes, self._tops, self.changes[self._read :])
-        self._read = n
-        return pick_top(self._totals, self._classes, self._tops, sums, random_bits)
+    def _refresh(self) -> None:
+        if self._read is None:
+            self._tops = np.empty(2 * -(-len(self._totals) // BLOCK), np.int64)
+            refresh_tops(self._totals, self._tops, None)
+        elif self._read < len(self.changes):
+            refresh_tops(self._totals, self._tops, self.changes[self._read :])
+        self._read = len(self.changes)
 
 
 class RowScores(Struct, eq=False):
@@ -407,10 +397,11 @@ class RowScores(Struct, eq=False):
         before = self._row_total.item(row)
         self._row_total[row] = now
         if now != before and self._top_scores_current and not self._on_top:
-            self.top_scores.update([row])
+            self.top_scores.update(row)
 
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
         """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
+        self._top_scores_current = False
         stable = self._stable_total
         assert stable is not None, "the stable columns are summed before"
         sums: Scores | int
@@ -429,14 +420,12 @@ class RowScores(Struct, eq=False):
         if are_few(feasible_rows):
             for row in feasible_rows.tolist():
                 self._sum_row(cycle, pod, row, fits=True)
-        else:
-            sums = stable if isinstance(stable, int) else stable[feasible_rows]
-            table = self._state.table(feasible_rows)
-            for uncached in self._uncached:
-                sums = sums + uncached.of_all(cycle, pod, table)
-            self._row_total[feasible_rows] = sums
-        if not isinstance(due, slice) and self._top_scores_current and not self._on_top:
-            self.top_scores.update(due.tolist())
+            return
+        sums = stable if isinstance(stable, int) else stable[feasible_rows]
+        table = self._state.table(feasible_rows)
+        for uncached in self._uncached:
+            sums = sums + uncached.of_all(cycle, pod, table)
+        self._row_total[feasible_rows] = sums
 
     def _add_on_top(self, cycle: Cycle, pod: Pod, fitting: Rows | slice) -> None:
         """Add the columns that are normalised in each attempt, the volatile ones of them with new scores."""
