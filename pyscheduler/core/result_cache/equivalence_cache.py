@@ -35,7 +35,7 @@ MAX_CACHE_BYTES = 256 * 1024 * 1024
 MAX_CACHES = 2048
 """Maximum number of equivalence caches per profile, however small they are."""
 MIN_CACHES = 256
-"""Number of equivalence caches kept regardless of `MAX_CACHE_BYTES`: 250 MB at 100,000 nodes."""
+"""Number of equivalence caches kept regardless of `MAX_CACHE_BYTES`: 160 MB at 100,000 nodes."""
 _OBJECTS = 20 * 1024
 """Estimated memory of a cache in addition to its columns."""
 MAX_SIGNED = 1 << 15
