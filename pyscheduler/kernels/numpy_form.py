@@ -1,5 +1,5 @@
 """NumPy form of the column arithmetic, which specifies the C form. Columns are int64 or float64, one entry per node;
-the class of each node is int32.
+the class of each node is int32, a total int32 or int64.
 
 `out` receives the result and has the length of all other columns. The caller guarantees that amounts, capacities, rows
 and indices are not negative and that 100 times a scored capacity fits into int64.
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Classes = NDArray[np.int32]
 Masks = NDArray[np.bool_]
-Totals = NDArray[np.int32] | NDArray[np.int64]
+Totals = NDArray[np.signedinteger]
 
 BLOCK = 64
 """Rows of a block of `refresh_tops`."""

@@ -21,6 +21,8 @@ compiled = pytest.importorskip("pyscheduler.kernels.compiled", reason="there is 
 
 MOST_RATED = MAX_INT64 // 100
 NODES = 8
+DTYPES = st.sampled_from([np.int32, np.int64])
+"""Types of totals."""
 
 
 def numbers(most: int) -> st.SearchStrategy[int]:
@@ -140,7 +142,7 @@ def test_count_equal(length: int, period: int, value: int) -> None:
     st.integers(1, 4),
     st.integers(0, 2**64 - 1),
     st.lists(st.integers(0, 999), max_size=5),
-    st.sampled_from([np.int32, np.int64]),
+    DTYPES,
     st.randoms(use_true_random=False),
 )
 def test_pick_top(length: int, values: int, random_bits: int, changed: list[int], dtype: type[Any], drawn: Any) -> None:
@@ -180,9 +182,6 @@ def test_extremes_of_long_columns(length: int, all_rows: bool, drawn: Any) -> No
 @given(classes_of_nodes(), st.none() | columns(NODES - 1))
 def test_count_by_class(classes: Classes, rows: Rows | None) -> None:
     assert output(compiled.count_by_class, classes, rows) == output(numpy_form.count_by_class, classes, rows)
-
-
-DTYPES = st.sampled_from([np.int32, np.int64])
 
 
 @given(columns(9), DTYPES, classes_of_nodes(), columns(9))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask, NodeTable
-from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.plugin import UNSIGNABLE, Plugin, Reads
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
@@ -28,7 +27,7 @@ from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache,
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.row_scores import TopScores
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.kernels import Rows
+from pyscheduler.kernels import Rows, Totals
 
 MAX_CACHE_BYTES = 256 * 1024 * 1024
 """Limit on the memory of one profile's equivalence caches; beyond it the least recently used are dropped."""
@@ -277,11 +276,11 @@ class EquivalenceCache:
             self.best = classes
 
     @property
-    def totals(self) -> Scores:
+    def totals(self) -> Totals:
         """Sum of all weighted scores by row, negative where the row is not feasible."""
         if self.best is self._classes:
             return self._classes.totals
-        return self.rows.scores.total.astype(np.int64)
+        return self.rows.scores.total
 
 
 class EquivalenceCaches:

@@ -42,6 +42,7 @@ INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever is added."""
 INFEASIBLE_INT32 = -(1 << 30)
 """Total of an infeasible node where totals are int32."""
+_NO_SMALL_TOTALS: Totals = np.zeros(0, np.int32)
 _NO_ROWS: Mask = np.zeros(0, np.bool_)
 _MAX_CHANGES = 64
 """Length at which the list of changes is dropped."""
@@ -136,7 +137,7 @@ class RowScores(Struct, eq=False):
     _plugins: Sequence[Weighted]
     _evaluations: CountersByPlugin
     _infeasible: int
-    """Total of an infeasible node; tells too whether totals are int32."""
+    """Total of an infeasible node."""
     _reads_others: bool
     """True if a plugin's PreScore results may be those of the feasible nodes only."""
     skipped: frozenset[str] | None = None
@@ -180,8 +181,8 @@ class RowScores(Struct, eq=False):
         reads_others = any(reads_of(each.plugin) >= Reads.DOMAINS for each in plugins)
         # The scores of classes are added to a total, which must stay below 0 where it is that of an infeasible node.
         are_small = MAX_NODE_SCORE * sum(each.weight for each in profile.score) < -INFEASIBLE_INT32
-        infeasible = INFEASIBLE_INT32 if are_small else INFEASIBLE
-        return RowScores(state, plugins, profile.evaluations.score, infeasible, reads_others)
+        infeasible, totals = (INFEASIBLE_INT32, _NO_SMALL_TOTALS) if are_small else (INFEASIBLE, NO_SCORES)
+        return RowScores(state, plugins, profile.evaluations.score, infeasible, reads_others, _row_total=totals)
 
     def copy(self) -> RowScores:
         """Return the same scores, which change independently; the totals have to be computed."""
@@ -246,12 +247,7 @@ class RowScores(Struct, eq=False):
     def resize(self, n: int) -> None:
         """Adapt to the number of nodes."""
         before = len(self._row_total)
-        kept = self._row_total[:n]
-        if self._infeasible == INFEASIBLE_INT32:
-            self._row_total = np.full(n, INFEASIBLE_INT32, np.int32)
-        else:
-            self._row_total = np.full(n, INFEASIBLE)
-        self._row_total[: len(kept)] = kept
+        self._row_total = grown(self._row_total, n, self._infeasible) if n > before else self._row_total[:n]
         self._scored = grown(self._scored, n) if n > before else self._scored[:n]
         if isinstance(self._stable_total, np.ndarray):
             self._stable_total = grown(self._stable_total, n) if n > before else self._stable_total[:n]

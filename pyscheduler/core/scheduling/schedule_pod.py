@@ -276,7 +276,7 @@ def prioritize_nodes(
     points.score.began = points.score.clock()
     cache.refresh_scores(cycle, pod)
     points.score.leave()
-    return cache.best if rows is None else ScoredRows(rows, cache.totals[rows])
+    return cache.best if rows is None else ScoredRows(rows, cache.totals[rows].astype(np.int64))
 
 
 def prioritize_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
