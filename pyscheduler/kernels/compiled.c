@@ -828,15 +828,16 @@ QUICK static int are_classes(const int32_t *numbers, Py_ssize_t count, Py_ssize_
     return signs >> 31 == 0;
 }
 
-QUICK static void add_cells(
-    int64_t *restrict out, const Totals *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows)
+/* Add the sums of their classes to some totals, beginning with row `from`. */
+QUICK static void add_cells(int64_t *restrict out, const Totals *totals, const int32_t *classes, const int64_t *sums,
+                            Py_ssize_t from, Py_ssize_t rows)
 {
     if (totals->wide == NULL)
-        for (Py_ssize_t row = 0; row < rows; row++)
-            out[row] = totals->narrow[row] + sums[classes[row]];
+        for (Py_ssize_t i = 0; i < rows; i++)
+            out[i] = totals->narrow[from + i] + sums[classes[from + i]];
     else
-        for (Py_ssize_t row = 0; row < rows; row++)
-            out[row] = totals->wide[row] + sums[classes[row]];
+        for (Py_ssize_t i = 0; i < rows; i++)
+            out[i] = totals->wide[from + i] + sums[classes[from + i]];
 }
 
 PyDoc_STRVAR(add_by_class_doc, "add_by_class(out, totals, classes, sums) -> None: see numpy_form.");
@@ -857,7 +858,7 @@ static PyObject *add_by_class(PyObject *Py_UNUSED(module), PyObject *const *args
         || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
         goto done;
     if (are_classes(classes, columns.rows, room)) {
-        add_cells(out, &totals, classes, sums, columns.rows);
+        add_cells(out, &totals, classes, sums, 0, columns.rows);
         answer = Py_NewRef(Py_None);
     } else {
         PyErr_SetString(PyExc_IndexError, "there is no such class");
@@ -872,12 +873,7 @@ QUICK static int64_t top_of_sums(const Totals *totals, const int32_t *classes, c
                                  Py_ssize_t rows, int64_t least, Py_ssize_t *count)
 {
     int64_t cells[STRETCH], found = 0;
-    if (totals->wide == NULL)
-        for (Py_ssize_t i = 0; i < rows; i++)
-            cells[i] = totals->narrow[from + i] + sums[classes[from + i]];
-    else
-        for (Py_ssize_t i = 0; i < rows; i++)
-            cells[i] = totals->wide[from + i] + sums[classes[from + i]];
+    add_cells(cells, totals, classes, sums, from, rows);
     int64_t top = greatest(cells, rows, 0);
     if (top >= least)
         for (Py_ssize_t i = 0; i < rows; i++)
