@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 
@@ -12,7 +12,7 @@ import pytest
 
 from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate
 from tests.e2e.batch import NATIVE, SCHEDULER, Namespace, condition
-from tests.e2e.client import ApiError, Json
+from tests.e2e.client import UNTIL_SECONDS, ApiError, Json
 from tests.e2e.workloads import hollow
 from tests.scenarios.batch import manifests
 from tests.scenarios.batch.manifests import (
@@ -229,19 +229,20 @@ class Scenario:
         found = await self.namespace.until(holds)
         return [condition(each, "PodScheduled")["message"] for each in found if _name(each) in names]
 
-    async def until_settled(self, *gangs: Gang) -> dict[str, int]:
-        """Wait until nothing more starts; return the number of bound pods of each group."""
-        items, quiet = await self.pods(), 0.0
-        while quiet < QUIET_SECONDS:
+    async def until_settled(self, expected: Mapping[str, int]) -> None:
+        """Wait until so many pods with each prefix are bound and not terminating; fail if that changes soon after."""
+
+        def counts(items: list[Json]) -> dict[str, int]:
+            return {prefix: len(_bound(items, prefix)) for prefix in expected}
+
+        await self.namespace.until(lambda items: counts(items) == expected)
+        for _ in range(int(QUIET_SECONDS / 0.5)):
             await asyncio.sleep(0.5)
-            now = await self.pods()
-            quiet = quiet + 0.5 if _bound(now, "") and len(_bound(now, "")) == len(_bound(items, "")) else 0.0
-            items = now
-        return {each.name: len(_bound(items, each)) for each in gangs}
+            assert counts(await self.pods()) == expected
 
     async def stays(self, holds: Callable[[], bool]) -> None:
         """Wait until a predicate is true, and fail if it does not stay so for a while."""
-        for _ in range(100):
+        for _ in range(int(UNTIL_SECONDS / 0.1)):
             if holds():
                 break
             await asyncio.sleep(0.1)

@@ -13,13 +13,13 @@ from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, node,
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def started(cluster: Scenario, machine: Manifest, *jobs: Gang) -> dict[str, int]:
-    """Create jobs, then the only node; return how many pods of each run once the others are reported as waiting."""
+async def until_started(cluster: Scenario, expected: dict[str, int], machine: Manifest, *jobs: Gang) -> None:
+    """Create jobs, then, once all their pods are reported as waiting, the only node; so many pods of each start."""
     await cluster.submit(*jobs)
     for each in jobs:
         await cluster.until_reported(each)
     await cluster.submit(machine)
-    return await cluster.until_settled(*jobs)
+    await cluster.until_settled(expected)
 
 
 async def test_guarantee_beyond_the_fair_level_lowers_the_shares_of_the_others(cluster: Scenario) -> None:
@@ -32,8 +32,8 @@ async def test_guarantee_beyond_the_fair_level_lowers_the_shares_of_the_others(c
     )
     requested = {"a": 100, "b": 30, "c": 100, "d": 40}
     jobs = [job(name, name, 1, int(cpu / 2.5), "2500m") for name, cpu in requested.items()]
-    counts = await started(cluster, node("n1", 100), *jobs)
-    assert {name: count * 2.5 for name, count in counts.items()} == {"a": 17.5, "b": 30, "c": 17.5, "d": 35}
+    shares = {"a": 17.5, "b": 30, "c": 17.5, "d": 35}
+    await until_started(cluster, {name: int(cpu / 2.5) for name, cpu in shares.items()}, node("n1", 100), *jobs)
 
 
 async def test_guarantee_beyond_the_request_is_left_to_others(cluster: Scenario) -> None:
@@ -43,7 +43,7 @@ async def test_guarantee_beyond_the_request_is_left_to_others(cluster: Scenario)
         queue("c", weight=1, guarantee={"cpu": 10}),
     )
     jobs = [job("a", "a", 1, 50), job("b", "b", 1, 50), job("c", "c", 1, 5)]
-    assert await started(cluster, node("n1", 60), *jobs) == {"a": 25, "b": 30, "c": 5}
+    await until_started(cluster, {"a": 25, "b": 30, "c": 5}, node("n1", 60), *jobs)
 
 
 async def test_dominant_resource_fairness_in_a_hierarchy(cluster: Scenario) -> None:
@@ -55,8 +55,7 @@ async def test_dominant_resource_fairness_in_a_hierarchy(cluster: Scenario) -> N
         queue("prod", parent="eng", weight=1),
     )
     jobs = [job("sci", "sci", 1, 10, 1, "1Gi"), job("dev", "dev", 1, 10), job("prod", "prod", 1, 10, 0, "1Gi")]
-    counts = await started(cluster, node("n1", 10, memory="10Gi"), *jobs)
-    assert counts == {"sci": 5, "dev": 5, "prod": 5}
+    await until_started(cluster, {"sci": 5, "dev": 5, "prod": 5}, node("n1", 10, memory="10Gi"), *jobs)
 
 
 async def test_child_that_no_free_resource_serves_does_not_hold_its_siblings_back(cluster: Scenario) -> None:
@@ -69,8 +68,8 @@ async def test_child_that_no_free_resource_serves_does_not_hold_its_siblings_bac
         *(job(f"{name}-job", name, 1, 30) for name in ("q1", "q2", "q31")),
         *(job(f"{name}-job", name, 1, 30, 0, "1Gi") for name in ("q32", "q4")),
     ]
-    counts = await started(cluster, node("n1", 30, memory="30Gi"), *jobs)
-    assert counts == {"q1-job": 10, "q2-job": 10, "q31-job": 10, "q32-job": 15, "q4-job": 15}
+    expected = {"q1-job": 10, "q2-job": 10, "q31-job": 10, "q32-job": 15, "q4-job": 15}
+    await until_started(cluster, expected, node("n1", 30, memory="30Gi"), *jobs)
 
 
 async def test_group_without_surplus_is_reclaimed_as_a_whole(cluster: Scenario) -> None:

@@ -250,6 +250,6 @@ async def test_controller_that_waits_for_the_phase_creates_its_pods(namespace: N
     app = await submitted(namespace, OPERATORS["training operator, Volcano"])
     async with hollow_nodes(namespace.plane, namespace.name, app.application.cpus, cpu="1"):
         path = namespace.path(VOLCANO, "PodGroup", _name(app.application.group))
-        await namespace.api.until(path, lambda found: found["status"]["phase"] != "Pending", seconds=10)
+        await namespace.api.until(path, lambda found: found["status"]["phase"] != "Pending")
         await app.start()
         await namespace.until_bound(app.names)

@@ -304,11 +304,11 @@ async def test_gangs_are_completed_after_the_scheduler_was_killed(
     slow, fast = tmp_path / "slow", tmp_path / "fast"
     slow.mkdir()
     fast.mkdir()
-    limited = {**yaml.safe_load(CONFIG.read_text()), "clientConnection": {"qps": 50, "burst": 1}}
+    limited = {**yaml.safe_load(CONFIG.read_text()), "clientConnection": {"qps": 10, "burst": 1}}
     (slow / "config.yaml").write_text(yaml.safe_dump(limited))
     async with hollow_nodes(batch.plane, batch_namespace, 20, cpu="10"):
+        await asyncio.gather(*(gangs.create(f"gang{i}", 10) for i in range(20)))
         async with replica(batch.plane, slow / "config.yaml", slow) as killed:
-            await asyncio.gather(*(gangs.create(f"gang{i}", 10) for i in range(20)))
             await gangs.api.until(gangs.pods, lambda found: len(placed(found)) >= 15)
             killed.process.kill()
             await killed.process.wait()
