@@ -17,6 +17,7 @@ from pyscheduler.api import (
     SKIP,
     Cycle,
     Handle,
+    NodeFields,
     NodeInfo,
     NodeTable,
     Pod,
@@ -79,6 +80,7 @@ class BinPack(PreScorePlugin, ScorePlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.ALLOCATABLE
     pre_reads_nodes = False
 
     def __init__(self, args: BinPackArgs, handle: Handle) -> None:

@@ -58,6 +58,20 @@ class Reads(enum.IntEnum):
     """Any state: results are not cached."""
 
 
+class NodeFields(enum.Flag):
+    """Parts of a node object that a plugin may read."""
+
+    LABELS = enum.auto()
+    SPEC = enum.auto()
+    """Taints, `unschedulable` and the rest of `spec`."""
+    ALLOCATABLE = enum.auto()
+    IMAGES = enum.auto()
+    OTHER = enum.auto()
+    """Annotations, conditions, declared features."""
+    NONE = 0
+    ALL = LABELS | SPEC | ALLOCATABLE | IMAGES | OTHER
+
+
 @dataclass(frozen=True, slots=True)
 class NoArgs:
     """Args of a plugin without arguments."""
@@ -107,6 +121,11 @@ class Plugin(ABC):
     """
     checks_resizes: ClassVar[bool] = True
     """False if PreFilter, Filter and PostFilter are skipped for a pod on its node with a deferred in-place resize."""
+    node_fields: ClassVar[NodeFields] = NodeFields.ALL
+    """Parts of node objects on which cached results may depend. They outlive changes of the others.
+
+    A result that depends on which nodes exist is dropped in any case when a node is added or removed.
+    """
     pre_reads_nodes: ClassVar[bool] = True
     """True if cached results of PreFilter or PreScore may depend on node objects; if False, they outlive changes."""
     skips_read_pods: ClassVar[bool] = True

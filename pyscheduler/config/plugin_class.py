@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType, MappingProxyType
 from typing import Final
 
-from pyscheduler.api import Plugin, Reads, ResourceKind, TimedPlugin
+from pyscheduler.api import NodeFields, Plugin, Reads, ResourceKind, TimedPlugin
 from pyscheduler.api.normalize import Normalizer
 from pyscheduler.api.objects import PodSpec
 from pyscheduler.config.fields import UnknownType, fields_of, is_record
@@ -100,6 +100,7 @@ ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyTyp
         "reads_match_fields": (_is(bool), "True or False"),
         "has_score_key": (_is(bool), "True or False"),
         "checks_resizes": (_is(bool), "True or False"),
+        "node_fields": (_is(NodeFields), "a combination of NodeFields"),
         "pre_reads_nodes": (_is(bool), "True or False"),
         "skips_read_pods": (_is(bool), "True or False"),
         "pre_score_is_live": (_is(bool), "True or False"),

@@ -29,6 +29,7 @@ from pyscheduler.api import (
     Diagnosis,
     FilterPlugin,
     Handle,
+    NodeFields,
     NodeInfo,
     NodeTable,
     NodeToStatus,
@@ -139,6 +140,7 @@ class DynamicResources(
     reads = Reads.OWN_NODE  # all else is in the cache key
     reads_in_dry_run = Reads.OWN_NODE
     score_reads = Reads.ALL_NODES
+    node_fields = NodeFields.LABELS | NodeFields.ALLOCATABLE
     pre_reads_nodes = False
     reads_labels = False
     reads_claims = False

@@ -11,6 +11,7 @@ from pyscheduler.api import (
     MAX_NODE_SCORE,
     Cycle,
     Images,
+    NodeFields,
     NodeInfo,
     NodeTable,
     Pod,
@@ -62,6 +63,7 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
 
     name = "ImageLocality"
     reads = Reads.ALL_NODES
+    node_fields = NodeFields.IMAGES
     reads_labels = False
     reads_claims = False
     reads_match_fields = False

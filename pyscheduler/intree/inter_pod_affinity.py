@@ -21,6 +21,7 @@ from pyscheduler.api import (
     FilterPlugin,
     Handle,
     NodeEquivalence,
+    NodeFields,
     NodeInfo,
     NodeTable,
     NodeToStatus,
@@ -201,6 +202,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     reads_annotations = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.LABELS
     pre_reads_nodes = False
     normalizer = ByRange()
 

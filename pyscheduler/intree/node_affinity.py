@@ -15,6 +15,7 @@ from pyscheduler.api import (
     DefaultNormalizeScore,
     FilterPlugin,
     Handle,
+    NodeFields,
     NodeInfo,
     NodeNames,
     NodeObject,
@@ -94,6 +95,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
+    node_fields = NodeFields.LABELS
     pre_reads_nodes = False
     normalizer = DefaultNormalizeScore()
 

@@ -15,6 +15,7 @@ from pyscheduler.api import (
     ClusterEventWithHint,
     Cycle,
     FilterPlugin,
+    NodeFields,
     NodeInfo,
     NodeObject,
     NodeTable,
@@ -54,6 +55,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.OTHER
     pre_reads_nodes = False
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:

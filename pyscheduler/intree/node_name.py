@@ -12,6 +12,7 @@ from pyscheduler.api import (
     ClusterEventWithHint,
     Cycle,
     FilterPlugin,
+    NodeFields,
     NodeInfo,
     NodeNames,
     NodeTable,
@@ -37,6 +38,7 @@ class NodeName(PreFilterPlugin, FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.NONE
     pre_reads_nodes = False
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:

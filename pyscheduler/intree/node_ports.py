@@ -14,6 +14,7 @@ from pyscheduler.api import (
     Cycle,
     FilterPlugin,
     HostPort,
+    NodeFields,
     NodeInfo,
     NodeTable,
     NodeToStatus,
@@ -40,6 +41,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.NONE
     pre_reads_nodes = False
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:

@@ -15,6 +15,7 @@ from pyscheduler.api import (
     SKIP,
     Cycle,
     Handle,
+    NodeFields,
     NodeInfo,
     NodeTable,
     Pod,
@@ -78,6 +79,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.ALLOCATABLE | NodeFields.LABELS  # devices of ResourceSlices select nodes by label
     pre_reads_nodes = False
     watches = DEVICE_KINDS
 

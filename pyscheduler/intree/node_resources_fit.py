@@ -25,6 +25,7 @@ from pyscheduler.api import (
     FilterPlugin,
     Handle,
     Ints,
+    NodeFields,
     NodeInfo,
     NodeObject,
     NodeTable,
@@ -150,6 +151,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.ALLOCATABLE | NodeFields.LABELS  # devices of ResourceSlices select nodes by label
     pre_reads_nodes = False
     watches = DEVICE_KINDS
 

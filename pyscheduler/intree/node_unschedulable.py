@@ -12,6 +12,7 @@ from pyscheduler.api import (
     ClusterEventWithHint,
     Cycle,
     FilterPlugin,
+    NodeFields,
     NodeInfo,
     NodeTable,
     NodeToStatus,
@@ -42,6 +43,7 @@ class NodeUnschedulable(PreFilterPlugin, FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.SPEC
     pre_reads_nodes = False
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:

@@ -18,6 +18,7 @@ from pyscheduler.api import (
     FilterPlugin,
     Handle,
     NodeEquivalence,
+    NodeFields,
     NodeInfo,
     NodeObject,
     NodeTable,
@@ -101,6 +102,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     reads = Reads.DOMAINS
     reads_annotations = False
     reads_claims = False
+    node_fields = NodeFields.LABELS | NodeFields.SPEC
     pre_reads_nodes = False
     skips_read_pods = False
     pre_score_is_live = True

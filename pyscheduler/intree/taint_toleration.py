@@ -13,6 +13,7 @@ from pyscheduler.api import (
     Cycle,
     DefaultNormalizeScore,
     FilterPlugin,
+    NodeFields,
     NodeInfo,
     NodeObject,
     NodeTable,
@@ -50,6 +51,7 @@ class TaintToleration(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.SPEC
     pre_reads_nodes = False
     normalizer = DefaultNormalizeScore(reverse=True)
 

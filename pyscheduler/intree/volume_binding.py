@@ -25,6 +25,7 @@ from pyscheduler.api import (
     Cycle,
     FilterPlugin,
     Handle,
+    NodeFields,
     NodeInfo,
     NodeTable,
     NodeToStatus,
@@ -122,6 +123,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    node_fields = NodeFields.LABELS
     pre_reads_nodes = False
     watches = (
         kinds.VOLUME,

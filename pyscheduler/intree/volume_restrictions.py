@@ -20,6 +20,7 @@ from pyscheduler.api import (
     Cycle,
     FilterPlugin,
     Handle,
+    NodeFields,
     NodeInfo,
     NodeTable,
     NodeToStatus,
@@ -124,6 +125,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     reads = Reads.EVERYTHING
     reads_labels = False
     reads_match_fields = False
+    node_fields = NodeFields.NONE
     pre_reads_nodes = False
     skips_read_pods = False
     watches = (CLAIM,)

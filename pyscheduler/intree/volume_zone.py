@@ -18,6 +18,7 @@ from pyscheduler.api import (
     FilterPlugin,
     Handle,
     Mask,
+    NodeFields,
     NodeInfo,
     NodeTable,
     NodeToStatus,
@@ -75,6 +76,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     reads_in_dry_run = Reads.OWN_NODE
     reads_labels = False
     reads_match_fields = False
+    node_fields = NodeFields.LABELS
     pre_reads_nodes = False
     skips_read_pods = False
     watches = (VOLUME, CLAIM, STORAGE_CLASS)

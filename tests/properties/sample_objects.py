@@ -118,7 +118,18 @@ _CONSTRAINED = (
 )
 """Pods with spread constraints, volumes and claims, features, and named nodes."""
 
-_NODES = tuple(_node(*kind).build() for kind in product(("1", "4"), ("a", "b"), range(6)))
+_PLAIN = _node("1", "a", 0)
+_CHANGED = (  # each differs from the first kind in one part of the node object only
+    _PLAIN.image("app:2", 400_000_000),
+    _PLAIN.label("team", "red"),
+    _PLAIN.taint("team", "blue"),
+    _PLAIN.taint("slow", effect="PreferNoSchedule"),
+    _PLAIN.declares(RESTART_ALL),
+    _PLAIN.annotation("team", "red"),
+)
+_NODES = tuple(
+    each.build() for each in (*(_node(*kind) for kind in product(("1", "4"), ("a", "b"), range(6))), *_CHANGED)
+)
 _BASIC = tuple(_pod(*kind) for kind in product(("100m", "2"), TEAMS, range(6)))
 _BUILDERS = (*_BASIC, *_WITH_AFFINITY, *_CONSTRAINED)
 _PODS = tuple(built.object() for built in _BUILDERS)

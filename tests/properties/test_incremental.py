@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -21,7 +21,7 @@ from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.invalidation import Change, Scope
 from pyscheduler.core.result_cache.node_classes import NodeClasses
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
-from pyscheduler.core.result_cache.row_filters import RowFilters
+from pyscheduler.core.result_cache.row_filters import RowFilter, RowFilters
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.row_scores import RowScores, TopScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
@@ -213,8 +213,9 @@ def _keep_axes(patch: pytest.MonkeyPatch) -> None:
 def _keep_rows_after(planted: Change) -> Plant:
     refresh_row = RowFilters.refresh_row
 
-    def refresh(self: RowFilters, cycle: Cycle, pod: Pod, row: int, change: Change) -> bool:
-        return self.fits(row) if change is planted else refresh_row(self, cycle, pod, row, change)
+    def refresh(self: RowFilters, cycle: Cycle, pod: Pod, row: int, readers: Sequence[RowFilter]) -> bool:
+        change = Change.USAGE if readers is self.usage_readers else Change.NODE
+        return self.fits(row) if change is planted else refresh_row(self, cycle, pod, row, readers)
 
     return lambda patch: patch.setattr(RowFilters, "refresh_row", refresh)
 

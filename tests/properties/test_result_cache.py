@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import SKIP_SIGNATURE_GROUP, FilterPlugin, Pod, Reads, ScorePlugin, Skip
+from pyscheduler.api import SKIP_SIGNATURE_GROUP, FilterPlugin, NodeFields, Pod, Reads, ScorePlugin, Skip
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.node_classes import NodeClasses
@@ -27,11 +27,15 @@ from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node_columns import ChangeLog
 from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.intree import (
+    ImageLocality,
     InterPodAffinity,
     NodeAffinity,
+    NodeDeclaredFeatures,
     NodePorts,
     NodeResourcesFit,
+    NodeUnschedulable,
     PodTopologySpread,
+    TaintToleration,
     VolumeBinding,
 )
 from tests.properties import probe_plugins
@@ -223,12 +227,29 @@ class Bug(NamedTuple):
 _RELATED = (0, 12)
 """Kinds of pods that differ in labels only."""
 _SPREAD, _APART, _NAMED = CONSTRAINED_KINDS[2:4], AFFINITY_KINDS[:2], CONSTRAINED_KINDS[-6:-4]
+_SOFT = CONSTRAINED_KINDS[4:6]
+_FEATURES = (CONSTRAINED_KINDS[10],)
 _WITHOUT_EQUIVALENCE = {
     "filter_cache_key": FilterPlugin.filter_cache_key,
     "filter_equivalence": FilterPlugin.filter_equivalence,
     "score_equivalence": ScorePlugin.score_equivalence,
 }
+
+
+def _node_fields(plugin: type[Any], fields: NodeFields, kinds: Sequence[int] = ALL_KINDS) -> Bug:
+    """Return the bug that a plugin declares too few parts of node objects."""
+    return Bug(_declare(plugin, node_fields=fields), (), ("node", "node", "node", "delete"), kinds)
+
+
 BUGS = {
+    "labels of nodes are ignored": _node_fields(NodeAffinity, NodeFields.SPEC, (4, 10, 16, 5)),
+    "hard taints of nodes are ignored": _node_fields(TaintToleration, NodeFields.LABELS),
+    "unschedulable nodes are ignored": _node_fields(NodeUnschedulable, NodeFields.LABELS),
+    "allocatable amounts are ignored": _node_fields(NodeResourcesFit, NodeFields.LABELS),
+    "images of nodes are ignored": _node_fields(ImageLocality, NodeFields.LABELS, (5, 11, 17)),
+    "declared features of nodes are ignored": _node_fields(NodeDeclaredFeatures, NodeFields.LABELS, _FEATURES),
+    "labels of nodes are ignored by spreading": _node_fields(PodTopologySpread, NodeFields.NONE, _SOFT),
+    "labels of volumes' nodes are ignored": _node_fields(VolumeBinding, NodeFields.NONE, CLAIM_KINDS),
     "added and removed pods are missed": Bug(_forget("usage_log")),
     "changed nodes are missed": Bug(_forget("node_log")),
     "changed objects are missed": Bug(_return(ClusterState, "object_changed", None), (ObjectReader,), ("object",)),

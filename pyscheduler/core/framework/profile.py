@@ -38,6 +38,7 @@ from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import BindingPlan
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounts
 from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.state.shared_node_fields import ANY_CHANGE, EXISTENCE
 
 P = TypeVar("P", bound=Plugin)
 
@@ -208,6 +209,14 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.pre_reads_nodes)
 
     @cached_property
+    def node_readers(self) -> Sequence[frozenset[str]]:
+        """Names of the plugins that read what has changed of nodes, by `ClusterState.changed_node_fields`."""
+        return [
+            frozenset(plugin.name for plugin in self.plugins if read_node_fields(plugin) & changed)
+            for changed in range(ANY_CHANGE + 1)
+        ]
+
+    @cached_property
     def placed_group_readers(self) -> frozenset[str]:
         """Names of the plugins with cached skips that depend on which signature groups have assigned pods."""
         return frozenset(p.name for p in self.plugins if p.skips_read_pods and reads_of(p) >= Reads.DOMAINS)
@@ -368,6 +377,11 @@ def may_read_anything(plugin: Plugin) -> bool:
 def is_cacheable(plugin: Plugin) -> bool:
     """Return True if the plugin's results hold for every pod of the signature while no node object changes."""
     return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False) and not is_keyed(plugin)
+
+
+def read_node_fields(plugin: Plugin) -> int:
+    """Return the changes of nodes that may make cached results stale, like `ClusterState.changed_node_fields`."""
+    return plugin.node_fields.value | EXISTENCE
 
 
 def is_live(plugin: PreScorePlugin) -> bool:

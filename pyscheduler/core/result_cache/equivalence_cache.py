@@ -115,10 +115,10 @@ class EquivalenceCache:
         if self._signature is not signature:
             self._switch_signature(signature)
         if self._nodes_version != self._state.nodes_version:
+            changed = self._profile.node_readers[self._state.changed_node_fields(self._nodes_version)]
             self._nodes_version = self._state.nodes_version
-            self._pre_filter.drop(self._profile.pre_node_readers)
-            self._pre_score.drop(self._profile.pre_node_readers)
-            self._pre_score.drop_live()
+            self._pre_filter.drop(changed & self._profile.pre_node_readers)
+            self._pre_score.drop(changed & (self._profile.pre_node_readers | self._pre_score.live))
             self.with_nominated_pods.clear()
         state = self._state
         if self._objects_version != state.objects_version or self._templates_version != state.placed.templates_version:

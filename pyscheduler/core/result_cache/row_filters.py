@@ -26,10 +26,10 @@ from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import is_keyed, reads_of
+from pyscheduler.core.framework.profile import is_keyed, read_node_fields, reads_of
 from pyscheduler.core.framework.result_checks import check_statuses
 from pyscheduler.core.result_cache.calls import are_few, select_rows
-from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
+from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Scope, invalidation_scopes
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
@@ -37,7 +37,7 @@ from pyscheduler.kernels import Rows
 Codes = NDArray[np.int32]
 SPARE_STATUSES = 1024
 """Statuses that a cache may have besides two for each node before it is dropped: most are out of use then."""
-FITS, UNKNOWN = 0, 1
+FITS = 0
 
 
 class RowFilter(NamedTuple):
@@ -46,8 +46,10 @@ class RowFilter(NamedTuple):
     place: int
     plugin: FilterPlugin
     evaluations: EvaluationCounter
+    node_fields: int
+    """The changes of nodes that make results stale, like `ClusterState.changed_node_fields`."""
     reads_usage: bool
-    """True if pods that are added to a node make its result stale. A changed node object always does."""
+    """True if pods that are added to a node make its result stale."""
     reads_all_nodes: bool
     """True if a change of any node makes all results stale."""
     has_key: bool
@@ -66,7 +68,8 @@ def _row_filter(place: int, plugin: FilterPlugin, evaluations: EvaluationCounter
     has_key = scopes[USAGE] is Scope.EVERYWHERE or is_keyed(plugin)
     is_unlimited = plugin.reads_identity or reads_of(plugin) is Reads.EVERYTHING
     reads_usage, reads_all_nodes = scopes[USAGE] is Scope.ROWS, scopes[NODE] is Scope.EVERYWHERE
-    return RowFilter(place, plugin, evaluations, reads_usage, reads_all_nodes, has_key, is_unlimited)
+    node_fields = read_node_fields(plugin)
+    return RowFilter(place, plugin, evaluations, node_fields, reads_usage, reads_all_nodes, has_key, is_unlimited)
 
 
 class RowFilters(Struct, eq=False):
@@ -80,7 +83,7 @@ class RowFilters(Struct, eq=False):
     """The other plugins."""
     _keyed: Sequence[RowFilter] = ()
     """Those of them with results that may become stale in all rows."""
-    _usage_readers: Sequence[RowFilter] = ()
+    usage_readers: Sequence[RowFilter] = ()
     """Active plugins that run again in rows where pods were added or removed."""
     _bases: dict[str, Hashable] = {}
     """What the results of plugins depend on besides their rows: the version of the nodes and their cache key."""
@@ -102,7 +105,7 @@ class RowFilters(Struct, eq=False):
     def invalidate_all(self) -> None:
         """Drop every result."""
         self._codes = self._tally = None
-        self.statuses, self._places = [Status(Code.SUCCESS), Status(Code.ERROR)], [len(self._plugins), -1]
+        self.statuses, self._places = [Status(Code.SUCCESS)], [len(self._plugins)]
         self._code_of = {}
         self._stale = {each.plugin.name for each in self._plugins}
 
@@ -183,7 +186,7 @@ class RowFilters(Struct, eq=False):
             self._stale |= changed
             self._active = [each for each in self._plugins if each.plugin.name not in skipped]
             self._keyed = [each for each in self._active if each.has_key or each.reads_all_nodes]
-            self._usage_readers = [each for each in self._active if each.reads_usage]
+            self.usage_readers = [each for each in self._active if each.reads_usage]
 
     def _is_same_basis(self, each: RowFilter, cycle: Cycle) -> bool:
         before, basis = self._bases.get(each.plugin.name), self._basis(each, cycle)
@@ -203,15 +206,18 @@ class RowFilters(Struct, eq=False):
 
     # -- refresh -----------------------------------------------------------------------------------------------------
 
-    def refresh_row(self, cycle: Cycle, pod: Pod, row: int, change: Change) -> bool:
-        """Update a row after a change there. Return True if the pod fits."""
+    def node_readers(self, changed: int) -> Sequence[RowFilter]:
+        """Return the active plugins that read what has changed of nodes, by `ClusterState.changed_node_fields`."""
+        return [each for each in self._active if each.node_fields & changed]
+
+    def refresh_row(self, cycle: Cycle, pod: Pod, row: int, readers: Sequence[RowFilter]) -> bool:
+        """Update a row after a change there that these plugins read. Return True if the pod fits."""
         before = FITS if self._codes is None else self._codes.item(row)
-        code, valid, node = FITS, UNKNOWN if change is NODE else before, self._state.rows[row]
-        known = self._places[valid]
-        for each in self._usage_readers if valid == FITS else self._active:
-            if each.place <= known and not each.reads_usage:
+        code, known, node = FITS, self._places[before], self._state.rows[row]
+        for each in readers if before == FITS else self._active:
+            if each.place <= known and each not in readers:
                 if each.place == known:
-                    code = valid
+                    code = before
                     break
                 continue
             each.evaluations.n += 1
@@ -227,29 +233,15 @@ class RowFilters(Struct, eq=False):
         self._writable_codes()[row] = code
         self._tally = None
 
-    def refresh_rows(self, cycle: Cycle, pod: Pod, node_rows: DirtyRows, usage_rows: DirtyRows) -> Rows:
-        """Update rows with changed node objects, and rows with changed pods. Return both."""
-        rows = np.asarray(usage_rows, np.intp)
-        if len(node_rows):
-            self._writable_codes()[node_rows] = UNKNOWN
-            rows = np.concatenate((np.asarray(node_rows, np.intp), rows))
-        self._refresh(cycle, pod, rows, self._usage_readers)
-        return rows
-
-    def refresh_all(self, cycle: Cycle, pod: Pod, changed: DirtyRows) -> None:
-        """Update the results of stale plugins in all rows, and of all plugins in the changed rows."""
-        stale = [each for each in self._active if each.plugin.name in self._stale]
-        if len(stale) < len(self._active):
-            if isinstance(changed, list):
-                for row in changed:
-                    self.refresh_row(cycle, pod, row, NODE)
-            else:
-                self._writable_codes()[changed] = UNKNOWN
-        self._refresh(cycle, pod, slice(0, len(self._state)), stale)
+    def refresh_all(self, cycle: Cycle, pod: Pod) -> None:
+        """Update the results of stale plugins in all rows."""
+        self.refresh_rows(
+            cycle, pod, slice(0, len(self._state)), [each for each in self._active if each.plugin.name in self._stale]
+        )
         self._stale = set()
 
-    def _refresh(self, cycle: Cycle, pod: Pod, rows: Rows | slice, stale: Sequence[RowFilter]) -> None:
-        """Run the stale plugins where the ones before accept the pod, the others where they have not run."""
+    def refresh_rows(self, cycle: Cycle, pod: Pod, rows: Rows | slice, stale: Sequence[RowFilter]) -> None:
+        """Run the stale plugins on rows where the ones before accept the pod, the others where they have not run."""
         before = None if self._codes is None else self._codes[rows]
         known = None if before is None else np.array(self._places).take(before)
         first = len(self._plugins) if known is None else int(known[known.argmin()])

@@ -7,6 +7,7 @@ the one before, the results of plugins that read those are invalidated too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
@@ -17,11 +18,12 @@ from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.calls import FEW, are_few
-from pyscheduler.core.result_cache.invalidation import NODE, USAGE, DirtyRows
-from pyscheduler.core.result_cache.row_filters import SPARE_STATUSES, RowFilters, row_filters
+from pyscheduler.core.result_cache.invalidation import DirtyRows
+from pyscheduler.core.result_cache.row_filters import SPARE_STATUSES, RowFilter, RowFilters, row_filters
 from pyscheduler.core.result_cache.row_scores import RowScores
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
+from pyscheduler.core.state.shared_node_fields import EXISTENCE
 from pyscheduler.kernels import Rows
 
 _NONE: Rows = np.zeros(0, np.intp)
@@ -43,6 +45,8 @@ class RowResults(Struct, eq=False, weakref=True):
     _size: int = 0
     _node_mark: int = -1
     _usage_mark: int = -1
+    _nodes_version: int = -1
+    """Version of the nodes at `_node_mark`."""
     _dirty_rows: DirtyRows | None = None
     """Rows to be scored again; None for all."""
     _feasible_changed: bool = False
@@ -135,36 +139,44 @@ class RowResults(Struct, eq=False, weakref=True):
         state, filters = self._state, self.filters
         usage = state.usage_log.since(self._usage_mark)
         nodes = _NONE if state.node_log.mark == self._node_mark else state.node_log.since(self._node_mark)
+        changed = 0 if nodes is _NONE else state.changed_node_fields(self._nodes_version)
         self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
+        self._nodes_version = state.nodes_version
         if nodes is None or usage is None or len(filters.statuses) > 2 * self._size + SPARE_STATUSES:
             filters.invalidate_all()
             self.scores.invalidate_all()
             self._dirty_rows = None
-            filters.refresh_all(cycle, pod, [])
+            filters.refresh_all(cycle, pod)
             self._set_feasible_rows(slice(0, self._size))
             return
         node_rows: DirtyRows = []
         usage_rows = self._existing_rows(usage)
         if nodes is not _NONE and len(nodes):  # also if the changed row no longer exists: other rows may depend on it
             node_rows = self._existing_rows(nodes)
-            self.scores.invalidate(NODE, node_rows)
-            self._mark_dirty(node_rows)
+            if self.scores.invalidate_nodes(changed, node_rows):
+                self._mark_dirty(node_rows)
         before = self._usage_dirty_rows
         self._usage_dirty_rows = _union(before, usage_rows) if len(before) else usage_rows
         if len(self._usage_dirty_rows) > self._size:  # many attempts in turn were rejected, before scoring
             self._usage_dirty_rows = self._existing_rows(np.asarray(self._usage_dirty_rows, np.intp))
+        node_readers = filters.node_readers(changed)
+        if node_readers or changed & EXISTENCE:
+            self._filter_rows(cycle, pod, node_rows, node_readers)
+        self._filter_rows(cycle, pod, usage_rows, filters.usage_readers)
         if is_stale:
-            filters.refresh_all(cycle, pod, _union(node_rows, usage_rows))
+            filters.refresh_all(cycle, pod)
             self._set_feasible_rows(slice(0, self._size))
-        elif isinstance(node_rows, list) and isinstance(usage_rows, list):
-            for row in node_rows:
-                self._set_feasible(row, filters.refresh_row(cycle, pod, row, NODE))
-            for row in usage_rows:
-                fits = filters.refresh_row(cycle, pod, row, USAGE)
-                if not fits or self.feasible_count < self._size:
-                    self._set_feasible(row, fits)
-        else:
-            self._set_feasible_rows(filters.refresh_rows(cycle, pod, node_rows, usage_rows))
+
+    def _filter_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, readers: Sequence[RowFilter]) -> None:
+        """Update rows after a change there that these plugins read."""
+        if not isinstance(rows, list):
+            self.filters.refresh_rows(cycle, pod, rows, readers)
+            self._set_feasible_rows(rows)
+            return
+        for row in rows:
+            fits = self.filters.refresh_row(cycle, pod, row, readers)
+            if not fits or self.feasible_count < self._size:
+                self._set_feasible(row, fits)
 
     def _set_feasible_rows(self, rows: Rows | slice) -> None:
         """Update `feasible` in some rows that are filtered already."""
@@ -225,7 +237,7 @@ class RowResults(Struct, eq=False, weakref=True):
             usage_only = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
             if usage_only and scores.refresh_rows(cycle, pod, usage_rows, self.feasible, self.fitting_rows):
                 return
-            scores.invalidate(USAGE, usage_rows)
+            scores.invalidate_usage(usage_rows)
             self._mark_dirty(usage_rows)
         if self._feasible_changed and self._drop_infeasible_rows(cycle, pod):
             return

@@ -7,7 +7,7 @@ are added row by row (`_row_total`). Volatile ones change on all nodes with any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import check_score
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import Profile, Weighted, reads_of
+from pyscheduler.core.framework.profile import Profile, Weighted, read_node_fields, reads_of
 from pyscheduler.core.result_cache.calls import (
     NO_SCORES,
     are_few,
@@ -57,6 +57,8 @@ class UncachedScore(NamedTuple):
     plugin: ScorePlugin
     weight: int
     evaluations: EvaluationCounter
+    node_fields: int
+    """The changes of nodes that change scores, like `ClusterState.changed_node_fields`."""
 
     @staticmethod
     def applies_to(plugin: ScorePlugin) -> bool:
@@ -162,7 +164,7 @@ class RowScores(Struct, eq=False):
     _scored: Mask = _NO_ROWS
     """Rows with valid scores in all columns that are not stale."""
     _is_current: bool = False
-    """True if no node object has changed since the last refresh and every plugin has its scores."""
+    """True if nothing that is read of a node has changed since the last refresh and every plugin has its scores."""
     _stable_total: Scores | int | None = None
     """Sum of the stable columns; a number if each has the same score in all rows, None if other columns are active."""
     # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
@@ -223,7 +225,8 @@ class RowScores(Struct, eq=False):
         return True
 
     def _uncached_of(self, weighted: Weighted) -> UncachedScore:
-        return UncachedScore(weighted.plugin, weighted.weight, self._evaluations[weighted.plugin.name])
+        plugin = weighted.plugin
+        return UncachedScore(plugin, weighted.weight, self._evaluations[plugin.name], read_node_fields(plugin))
 
     def _column(self, weighted: Weighted) -> ScoreColumn:
         name = weighted.plugin.name
@@ -255,11 +258,25 @@ class RowScores(Struct, eq=False):
             column.resize(n)
         self._make_total()
 
-    def invalidate(self, change: Change, rows: DirtyRows) -> None:
-        """Invalidate the raw scores that the change makes stale."""
-        self._is_current &= change is not NODE
+    def invalidate_nodes(self, changed: int, rows: DirtyRows) -> bool:
+        """Invalidate the raw scores of rows with changed nodes: `changed` as by `ClusterState.changed_node_fields`.
+
+        Return True if the totals of these rows may differ.
+        """
+        readers = [column for column in self._columns.values() if column.node_fields & changed]
+        if not readers and not any(each.node_fields & changed for each in self._uncached):
+            return False
+        self._is_current = False
+        self._invalidate(NODE, rows, readers)
+        return True
+
+    def invalidate_usage(self, rows: DirtyRows) -> None:
+        """Invalidate the raw scores that are stale because pods were added or removed in some rows."""
+        self._invalidate(USAGE, rows, self._columns.values())
+
+    def _invalidate(self, change: Change, rows: DirtyRows, columns: Iterable[ScoreColumn]) -> None:
         is_dirty = False
-        for column in self._columns.values():
+        for column in columns:
             scope = column.scopes[change]
             column.all_stale |= scope is Scope.EVERYWHERE
             is_dirty |= scope is Scope.ROWS

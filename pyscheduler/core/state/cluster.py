@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject
+from pyscheduler.api.plugin import NodeFields
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.topology import Domains
 from pyscheduler.core.state.columns import CategoricalColumn
@@ -25,7 +26,17 @@ from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_columns import ChangeLog, NodeColumns
 from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
-from pyscheduler.core.state.shared_node_fields import NO_IMAGES, NO_NODE, SharedNodeFields
+from pyscheduler.core.state.shared_node_fields import (
+    ALLOCATABLE,
+    ANY_CHANGE,
+    EXISTENCE,
+    LABELS,
+    NO_IMAGES,
+    NO_NODE,
+    SPEC,
+    SharedNodeFields,
+    changed_fields,
+)
 from pyscheduler.core.state.table import ColumnTable
 from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPriority
 
@@ -59,6 +70,8 @@ class ClusterState:
         """Rows with changed pods."""
         self.nodes_version = next(_versions)
         """Version of the node objects, which changes with any of them; unique across clusters in this process."""
+        self._field_versions = dict.fromkeys((*(field.value for field in NodeFields), EXISTENCE), self.nodes_version)
+        """Version of the last change by part of the node objects, as values of NodeFields, and by `EXISTENCE`."""
         self.image_nodes: Counter[str] = Counter()
         """Number of nodes that report an image, by image name."""
         self.image_rows = ImageRows(self.rows, self.node_log)
@@ -123,7 +136,8 @@ class ClusterState:
         before = node.node if node else None
         old_images = node.image_set if node else NO_IMAGES
         source, images = self._shared_fields.intern_fields(source, before or NO_NODE, old_images)
-        if node is not None and before is not None and _is_same(before, source):
+        changed = ANY_CHANGE if before is None else changed_fields(before, source)
+        if node is not None and not changed:
             node.node = source
             return before
         if node is None:
@@ -139,12 +153,13 @@ class ClusterState:
                 self.placed.changed(node, pod, 1)
         if images is not old_images:
             self._count_images(old_images.sizes, images.sizes)
-        self._count_labels(labels, -1)
-        self._count_labels(node.labels, 1)
-        self.order.put(name, node.labels)
+        if changed & LABELS:
+            self._count_labels(labels, -1)
+            self._count_labels(node.labels, 1)
+            self.order.put(name, node.labels)
         if before is None:
             self._write_usage(node)
-        self._write_object(node)
+        self._write_object(node, changed)
         return before
 
     def remove_node(self, name: str) -> NodeObject | None:
@@ -161,10 +176,9 @@ class ClusterState:
             last.row = node.row
             self.rows[node.row] = last
             self._write_usage(last)
-            self._write_object(last)
+            self._write_object(last, ANY_CHANGE)
         # The last row no longer exists, but readers of all nodes must see the change.
-        self.node_log.append(len(self.rows))
-        self.nodes_version = next(_versions)
+        self._record_node_change(len(self.rows), ANY_CHANGE)
         node.row = -1
         self._count_images(node.images, {})
         self._count_labels(node.labels, -1)
@@ -233,18 +247,31 @@ class ClusterState:
         columns.pod_counts.set(row, len(node.pods))
         columns.ports.set(row, node.used_ports)
 
-    def _write_object(self, node: NodeRow) -> None:
+    def changed_node_fields(self, since: int) -> int:
+        """Return what has changed of any node since a version of the nodes: values of NodeFields, and `EXISTENCE`."""
+        return sum(field for field, version in self._field_versions.items() if version > since)
+
+    def _write_object(self, node: NodeRow, changed: int) -> None:
         """Update the columns of a node object, and record its change."""
         columns, row = self.columns, node.row
-        columns.write_allocatable(row, node.allocatable)
-        columns.allowed_pods.set(row, node.allowed_pods)
         columns.generations.set(row, node.generation)
-        columns.unschedulable.set(row, node.unschedulable)
-        columns.taints.set(row, node.taints)
-        for key, column in columns.labels.items():
-            column.set(row, node.labels.get(key))
+        if changed & ALLOCATABLE:
+            columns.write_allocatable(row, node.allocatable)
+            columns.allowed_pods.set(row, node.allowed_pods)
+        if changed & SPEC:
+            columns.unschedulable.set(row, node.unschedulable)
+            columns.taints.set(row, node.taints)
+        if changed & LABELS:
+            for key, column in columns.labels.items():
+                column.set(row, node.labels.get(key))
+        self._record_node_change(row, changed)
+
+    def _record_node_change(self, row: int, changed: int) -> None:
         self.node_log.append(row)
         self.nodes_version = next(_versions)
+        for field in self._field_versions:
+            if changed & field:
+                self._field_versions[field] = self.nodes_version
 
     # -- pods ----------------------------------------------------------------------------------------------------
 
@@ -344,13 +371,3 @@ class ClusterState:
                 pods[uid] = pods.pop(uid)
         finally:
             self._dry_runs = dry_runs
-
-
-def _is_same(before: NodeObject, now: NodeObject) -> bool:
-    """Return True if nothing that scheduling depends on has changed: most updates of a node are heartbeats.
-
-    Unchanged fields are the same objects (`SharedNodeFields.intern_fields`).
-    """
-    old, new = before.metadata, now.metadata
-    same_meta = old.labels is new.labels and old.annotations is new.annotations
-    return same_meta and before.spec == now.spec and before.status is now.status

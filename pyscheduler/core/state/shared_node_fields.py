@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from pyscheduler.api.objects import ContainerImage, NodeCondition, NodeObject, ObjectMeta, Quantity
+from pyscheduler.api.plugin import NodeFields
 
 Conditions = tuple[NodeCondition, ...]
 Quantities = dict[str, Quantity]
@@ -41,6 +42,11 @@ class ImageSet:
         """Sizes in bytes by image name."""
 
 
+LABELS, SPEC, ALLOCATABLE, IMAGES, OTHER = (field.value for field in NodeFields)
+EXISTENCE = 1 << len(NodeFields)
+"""Part of a change of nodes: a node was added or removed, and rows may have become those of other nodes."""
+ANY_CHANGE = NodeFields.ALL.value | EXISTENCE
+"""All parts of a change of nodes."""
 NO_IMAGES = ImageSet(())
 NO_NODE = NodeObject(metadata=ObjectMeta(name=""))
 
@@ -98,6 +104,29 @@ class SharedNodeFields:
         if shared is None:
             shared = self._sets[key] = ImageSet(images)
         return shared
+
+
+def changed_fields(before: NodeObject, now: NodeObject) -> int:
+    """Return which parts of a node object differ, as the value of NodeFields: none in most updates, heartbeats.
+
+    Unchanged fields are the same objects (`SharedNodeFields.intern_fields`).
+    """
+    changed = 0
+    if before.metadata.labels is not now.metadata.labels:
+        changed |= LABELS
+    if before.metadata.annotations is not now.metadata.annotations:
+        changed |= OTHER
+    if before.spec != now.spec:
+        changed |= SPEC
+    old, new = before.status, now.status
+    if old is not new:
+        if old.allocatable is not new.allocatable:
+            changed |= ALLOCATABLE
+        if old.images is not new.images:
+            changed |= IMAGES
+        if old.conditions != new.conditions or old.declared_features != new.declared_features:
+            changed |= OTHER
+    return changed
 
 
 def _shared(known: dict[K, V], most: int, key: K, value: V) -> V:
