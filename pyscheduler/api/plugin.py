@@ -152,6 +152,13 @@ class Plugin(ABC):
         """
         return group
 
+    def node_fields_of(self, group: PodSignatureGroup) -> NodeFields:  # noqa: ARG002
+        """Return the parts of node objects on which cached results for the group may depend; by default `node_fields`.
+
+        It must return the same for groups that `sign_group` signs alike.
+        """
+        return self.node_fields
+
     @property
     def signing_version(self) -> int:
         """Version of what `sign_group` reads of nodes and watched objects, such as the names of images on nodes.

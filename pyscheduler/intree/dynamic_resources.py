@@ -140,7 +140,6 @@ class DynamicResources(
     reads = Reads.OWN_NODE  # all else is in the cache key
     reads_in_dry_run = Reads.OWN_NODE
     score_reads = Reads.ALL_NODES
-    node_fields = NodeFields.LABELS | NodeFields.ALLOCATABLE
     pre_reads_nodes = False
     reads_labels = False
     reads_claims = False
@@ -171,6 +170,11 @@ class DynamicResources(
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         return bool(group.spec.resource_claims), tuple(self._classes.provided(group.requests.real))
+
+    def node_fields_of(self, group: PodSignatureGroup) -> NodeFields:
+        if not group.spec.resource_claims and not self._needs_devices(group):
+            return NodeFields.NONE
+        return NodeFields.LABELS | NodeFields.ALLOCATABLE
 
     @property
     def signing_version(self) -> int:

@@ -63,7 +63,6 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
 
     name = "ImageLocality"
     reads = Reads.ALL_NODES
-    node_fields = NodeFields.IMAGES
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
@@ -72,6 +71,11 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
         nodes, spec = self.handle.nodes.table(), group.spec
         known = tuple(name for name in _image_names(spec) if nodes.nodes_with_image(name))
         return known, len(_image_names(spec))
+
+    def node_fields_of(self, group: PodSignatureGroup) -> NodeFields:
+        nodes = self.handle.nodes.table()
+        is_known = any(map(nodes.nodes_with_image, _image_names(group.spec)))
+        return NodeFields.IMAGES if is_known else NodeFields.NONE
 
     @property
     def signing_version(self) -> int:

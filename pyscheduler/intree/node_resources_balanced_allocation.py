@@ -79,7 +79,6 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
-    node_fields = NodeFields.ALLOCATABLE | NodeFields.LABELS  # devices of ResourceSlices select nodes by label
     pre_reads_nodes = False
     watches = DEVICE_KINDS
 
@@ -90,6 +89,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         return tuple(group.requests.effective.items())
+
+    def node_fields_of(self, group: PodSignatureGroup) -> NodeFields:
+        # ResourceSlices select nodes by label.
+        has_devices = any(map(is_device_resource, group.requests.effective))
+        return NodeFields.ALLOCATABLE | NodeFields.LABELS if has_devices else NodeFields.ALLOCATABLE
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         requests = pod.requests.effective

@@ -151,7 +151,6 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
-    node_fields = NodeFields.ALLOCATABLE | NodeFields.LABELS  # devices of ResourceSlices select nodes by label
     pre_reads_nodes = False
     watches = DEVICE_KINDS
 
@@ -176,6 +175,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
             tuple(requests.scored.items()),
             tuple(self._classes.provided(requests.real)),
         )
+
+    def node_fields_of(self, group: PodSignatureGroup) -> NodeFields:
+        # ResourceSlices select nodes by label.
+        has_devices = any(map(is_device_resource, group.requests.real))
+        return NodeFields.ALLOCATABLE | NodeFields.LABELS if has_devices else NodeFields.ALLOCATABLE
 
     @property
     def signing_version(self) -> int:

@@ -214,7 +214,7 @@ def _keep_rows_after(planted: Change) -> Plant:
     refresh_row = RowFilters.refresh_row
 
     def refresh(self: RowFilters, cycle: Cycle, pod: Pod, row: int, readers: Sequence[RowFilter]) -> bool:
-        change = Change.USAGE if readers is self.usage_readers else Change.NODE
+        change = Change.USAGE if readers is self._usage_readers else Change.NODE
         return self.fits(row) if change is planted else refresh_row(self, cycle, pod, row, readers)
 
     return lambda patch: patch.setattr(RowFilters, "refresh_row", refresh)

@@ -238,7 +238,7 @@ _WITHOUT_EQUIVALENCE = {
 
 def _node_fields(plugin: type[Any], fields: NodeFields, kinds: Sequence[int] = ALL_KINDS) -> Bug:
     """Return the bug that a plugin declares too few parts of node objects."""
-    return Bug(_declare(plugin, node_fields=fields), (), ("node", "node", "node", "delete"), kinds)
+    return Bug(_return(plugin, "node_fields_of", fields), (), ("node", "node", "node", "delete"), kinds)
 
 
 BUGS = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.intree.resource_claims.objects import CLAIM
-from pyscheduler.testing import Harness, node
+from pyscheduler.testing import Harness, node, pod
 
 from .devices import (
     API,
@@ -456,3 +456,24 @@ def test_slices_of_an_older_generation_count_again_once_the_newer_one_is_deleted
     harness.apply(user("p3", "c3"))
     harness.run()
     assert harness.bindings["default/p3"] in ("n1", "n3")
+
+
+@pytest.mark.parametrize("requests", ["a claim", "an extended resource"])
+def test_pod_gets_a_device_of_nodes_with_a_label_that_a_node_gets_later(requests: str) -> None:
+    harness, rack = Harness(), {"key": "rack", "operator": "In", "values": ["1"]}
+    harness.apply(device_class(extendedResourceName="example.com/gpu"))
+    shared = resource_slice("rack", "g0", "g1")
+    del shared["spec"]["nodeName"]
+    shared["spec"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [rack]}]}
+    harness.apply(shared)
+    harness.add(*(node(f"n{i}") for i in range(12)))
+    for i in range(2):
+        if requests == "a claim":
+            apply(harness, claim(f"c{i}"), user(f"p{i}", f"c{i}"))
+        else:
+            harness.add(pod(f"p{i}").request("example.com/gpu", "1"))
+            harness.run()
+    assert harness.bindings == {}
+    harness.add(node("n7").label("rack", "1"))
+    harness.advance(10)
+    assert harness.bindings == {"default/p0": "n7", "default/p1": "n7"}

@@ -12,6 +12,7 @@ from pyscheduler.api.events import ANY_RESOURCE, NODE, POD, ClusterEventWithHint
 from pyscheduler.api.plugin import (
     BindPlugin,
     FilterPlugin,
+    NodeFields,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -25,7 +26,7 @@ from pyscheduler.api.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from pyscheduler.api.pod import PodSignature
+from pyscheduler.api.pod import PodSignature, PodSignatureGroup
 from pyscheduler.api.pod_group_cycle import (
     PlacementFeasiblePlugin,
     PlacementGeneratePlugin,
@@ -38,7 +39,7 @@ from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import BindingPlan
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounts
 from pyscheduler.core.framework.plugin_calls import call_guarded
-from pyscheduler.core.state.shared_node_fields import ANY_CHANGE, EXISTENCE
+from pyscheduler.core.state.shared_node_fields import EXISTENCE
 
 P = TypeVar("P", bound=Plugin)
 
@@ -208,13 +209,14 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Names of the plugins with PreFilter or PreScore results that depend on node objects."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.pre_reads_nodes)
 
-    @cached_property
-    def node_readers(self) -> Sequence[frozenset[str]]:
-        """Names of the plugins that read what has changed of nodes, by `ClusterState.changed_node_fields`."""
-        return [
-            frozenset(plugin.name for plugin in self.plugins if read_node_fields(plugin) & changed)
-            for changed in range(ANY_CHANGE + 1)
-        ]
+    def node_readers(self, group: PodSignatureGroup, changed: int) -> frozenset[str]:
+        """Return the names of the plugins with cached results for the group that a change of nodes makes stale.
+
+        `changed` as from `ClusterState.changed_node_fields`. PluginFailed if a plugin raises.
+        """
+        return frozenset(
+            plugin.name for plugin in self.signers if changed & EXISTENCE or changed & _node_fields_of(plugin, group)
+        )
 
     @cached_property
     def placed_group_readers(self) -> frozenset[str]:
@@ -379,9 +381,14 @@ def is_cacheable(plugin: Plugin) -> bool:
     return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False) and not is_keyed(plugin)
 
 
-def read_node_fields(plugin: Plugin) -> int:
-    """Return the changes of nodes that may make cached results stale, like `ClusterState.changed_node_fields`."""
-    return plugin.node_fields.value | EXISTENCE
+def _node_fields_of(plugin: Plugin, group: PodSignatureGroup) -> int:
+    def fields() -> int:
+        returned = plugin.node_fields_of(group)
+        if not isinstance(returned, NodeFields):
+            raise InvalidReturnValue(plugin.node_fields_of, returned, "a combination of NodeFields")
+        return returned.value
+
+    return call_guarded(plugin.name, "SignPod", fields)
 
 
 def is_live(plugin: PreScorePlugin) -> bool:

@@ -26,7 +26,7 @@ from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import is_keyed, read_node_fields, reads_of
+from pyscheduler.core.framework.profile import is_keyed, reads_of
 from pyscheduler.core.framework.result_checks import check_statuses
 from pyscheduler.core.result_cache.calls import are_few, select_rows
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Scope, invalidation_scopes
@@ -46,8 +46,6 @@ class RowFilter(NamedTuple):
     place: int
     plugin: FilterPlugin
     evaluations: EvaluationCounter
-    node_fields: int
-    """The changes of nodes that make results stale, like `ClusterState.changed_node_fields`."""
     reads_usage: bool
     """True if pods that are added to a node make its result stale."""
     reads_all_nodes: bool
@@ -68,8 +66,7 @@ def _row_filter(place: int, plugin: FilterPlugin, evaluations: EvaluationCounter
     has_key = scopes[USAGE] is Scope.EVERYWHERE or is_keyed(plugin)
     is_unlimited = plugin.reads_identity or reads_of(plugin) is Reads.EVERYTHING
     reads_usage, reads_all_nodes = scopes[USAGE] is Scope.ROWS, scopes[NODE] is Scope.EVERYWHERE
-    node_fields = read_node_fields(plugin)
-    return RowFilter(place, plugin, evaluations, node_fields, reads_usage, reads_all_nodes, has_key, is_unlimited)
+    return RowFilter(place, plugin, evaluations, reads_usage, reads_all_nodes, has_key, is_unlimited)
 
 
 class RowFilters(Struct, eq=False):
@@ -83,7 +80,7 @@ class RowFilters(Struct, eq=False):
     """The other plugins."""
     _keyed: Sequence[RowFilter] = ()
     """Those of them with results that may become stale in all rows."""
-    usage_readers: Sequence[RowFilter] = ()
+    _usage_readers: Sequence[RowFilter] = ()
     """Active plugins that run again in rows where pods were added or removed."""
     _bases: dict[str, Hashable] = {}
     """What the results of plugins depend on besides their rows: the version of the nodes and their cache key."""
@@ -186,7 +183,7 @@ class RowFilters(Struct, eq=False):
             self._stale |= changed
             self._active = [each for each in self._plugins if each.plugin.name not in skipped]
             self._keyed = [each for each in self._active if each.has_key or each.reads_all_nodes]
-            self.usage_readers = [each for each in self._active if each.reads_usage]
+            self._usage_readers = [each for each in self._active if each.reads_usage]
 
     def _is_same_basis(self, each: RowFilter, cycle: Cycle) -> bool:
         before, basis = self._bases.get(each.plugin.name), self._basis(each, cycle)
@@ -206,9 +203,16 @@ class RowFilters(Struct, eq=False):
 
     # -- refresh -----------------------------------------------------------------------------------------------------
 
-    def node_readers(self, changed: int) -> Sequence[RowFilter]:
-        """Return the active plugins that read what has changed of nodes, by `ClusterState.changed_node_fields`."""
-        return [each for each in self._active if each.node_fields & changed]
+    @property
+    def usage_readers(self) -> Sequence[RowFilter]:
+        """The active plugins that read the pods on nodes, without those that are stale in all rows."""
+        if not self._stale:
+            return self._usage_readers
+        return [each for each in self._usage_readers if each.plugin.name not in self._stale]
+
+    def node_readers(self, plugins: frozenset[str]) -> Sequence[RowFilter]:
+        """Return the active ones of these plugins, without those that are stale in all rows."""
+        return [each for each in self._active if each.plugin.name in plugins - self._stale]
 
     def refresh_row(self, cycle: Cycle, pod: Pod, row: int, readers: Sequence[RowFilter]) -> bool:
         """Update a row after a change there that these plugins read. Return True if the pod fits."""

@@ -47,6 +47,8 @@ class RowResults(Struct, eq=False, weakref=True):
     _usage_mark: int = -1
     _nodes_version: int = -1
     """Version of the nodes at `_node_mark`."""
+    _node_readers: dict[int, frozenset[str]] = {}
+    """Plugins that read changes of nodes, by `ClusterState.changed_node_fields`."""
     _dirty_rows: DirtyRows | None = None
     """Rows to be scored again; None for all."""
     _feasible_changed: bool = False
@@ -73,7 +75,7 @@ class RowResults(Struct, eq=False, weakref=True):
         """Return results for pods that all plugins but these sign alike; those of `plugins` are stale."""
         twin = copy(self)
         twin.filters, twin.scores, twin.feasible = self.filters.copy(), self.scores.copy(), self.feasible.copy()
-        twin._dirty_rows = None
+        twin._dirty_rows, twin._node_readers = None, {}
         twin._invalidate_plugins(plugins)
         return twin
 
@@ -149,23 +151,31 @@ class RowResults(Struct, eq=False, weakref=True):
             filters.refresh_all(cycle, pod)
             self._set_feasible_rows(slice(0, self._size))
             return
-        node_rows: DirtyRows = []
+        if changed:
+            self._refresh_nodes(cycle, pod, self._existing_rows(nodes), changed)
         usage_rows = self._existing_rows(usage)
-        if nodes is not _NONE and len(nodes):  # also if the changed row no longer exists: other rows may depend on it
-            node_rows = self._existing_rows(nodes)
-            if self.scores.invalidate_nodes(changed, node_rows):
-                self._mark_dirty(node_rows)
         before = self._usage_dirty_rows
         self._usage_dirty_rows = _union(before, usage_rows) if len(before) else usage_rows
         if len(self._usage_dirty_rows) > self._size:  # many attempts in turn were rejected, before scoring
             self._usage_dirty_rows = self._existing_rows(np.asarray(self._usage_dirty_rows, np.intp))
-        node_readers = filters.node_readers(changed)
-        if node_readers or changed & EXISTENCE:
-            self._filter_rows(cycle, pod, node_rows, node_readers)
         self._filter_rows(cycle, pod, usage_rows, filters.usage_readers)
         if is_stale:
             filters.refresh_all(cycle, pod)
             self._set_feasible_rows(slice(0, self._size))
+
+    def _refresh_nodes(self, cycle: Cycle, pod: Pod, rows: DirtyRows, changed: int) -> None:
+        """Update the Filter results of rows with changed nodes, and mark those to be scored again.
+
+        There may be no such row any more: others may still depend on it.
+        """
+        readers = self._node_readers.get(changed)
+        if readers is None:
+            readers = self._node_readers[changed] = self._profile.node_readers(pod.signature.template, changed)
+        if self.scores.invalidate_nodes(rows, readers):
+            self._mark_dirty(rows)
+        filters = self.filters.node_readers(readers)
+        if filters or changed & EXISTENCE:
+            self._filter_rows(cycle, pod, rows, filters)
 
     def _filter_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, readers: Sequence[RowFilter]) -> None:
         """Update rows after a change there that these plugins read."""

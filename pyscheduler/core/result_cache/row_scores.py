@@ -22,7 +22,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import check_score
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import Profile, Weighted, read_node_fields, reads_of
+from pyscheduler.core.framework.profile import Profile, Weighted, reads_of
 from pyscheduler.core.result_cache.calls import (
     NO_SCORES,
     are_few,
@@ -57,8 +57,6 @@ class UncachedScore(NamedTuple):
     plugin: ScorePlugin
     weight: int
     evaluations: EvaluationCounter
-    node_fields: int
-    """The changes of nodes that change scores, like `ClusterState.changed_node_fields`."""
 
     @staticmethod
     def applies_to(plugin: ScorePlugin) -> bool:
@@ -225,8 +223,7 @@ class RowScores(Struct, eq=False):
         return True
 
     def _uncached_of(self, weighted: Weighted) -> UncachedScore:
-        plugin = weighted.plugin
-        return UncachedScore(plugin, weighted.weight, self._evaluations[plugin.name], read_node_fields(plugin))
+        return UncachedScore(weighted.plugin, weighted.weight, self._evaluations[weighted.plugin.name])
 
     def _column(self, weighted: Weighted) -> ScoreColumn:
         name = weighted.plugin.name
@@ -258,16 +255,16 @@ class RowScores(Struct, eq=False):
             column.resize(n)
         self._make_total()
 
-    def invalidate_nodes(self, changed: int, rows: DirtyRows) -> bool:
-        """Invalidate the raw scores of rows with changed nodes: `changed` as by `ClusterState.changed_node_fields`.
+    def invalidate_nodes(self, rows: DirtyRows, readers: frozenset[str]) -> bool:
+        """Invalidate the raw scores that are stale because nodes have changed, of the plugins that read the change.
 
         Return True if the totals of these rows may differ.
         """
-        readers = [column for column in self._columns.values() if column.node_fields & changed]
-        if not readers and not any(each.node_fields & changed for each in self._uncached):
+        columns = [column for name, column in self._columns.items() if name in readers]
+        if not columns and not any(each.plugin.name in readers for each in self._uncached):
             return False
         self._is_current = False
-        self._invalidate(NODE, rows, readers)
+        self._invalidate(NODE, rows, columns)
         return True
 
     def invalidate_usage(self, rows: DirtyRows) -> None:

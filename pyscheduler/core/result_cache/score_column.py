@@ -15,7 +15,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import Weighted, read_node_fields
+from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.result_cache.calls import (
     NO_SCORES,
     NORMALIZE,
@@ -39,8 +39,6 @@ class ScoreColumn(Struct, eq=False):
     plugin: ScorePlugin
     weight: int
     _evaluations: EvaluationCounter
-    node_fields: int
-    """The changes of nodes that make scores stale, like `ClusterState.changed_node_fields`."""
     scopes: tuple[Scope, ...]
     """Extent of what each kind of change makes stale."""
     is_volatile: bool
@@ -71,8 +69,7 @@ class ScoreColumn(Struct, eq=False):
         has_key = has_own_key and not is_volatile and (reads_all_nodes or plugin.has_score_key)
         scopes = (Scope.ROWS, *scopes[NODE + 1 :]) if has_key else scopes
         whole = is_volatile or overrides_normalize(plugin)
-        fields = read_node_fields(plugin)
-        return ScoreColumn(plugin, weighted.weight, evaluations, fields, scopes, is_volatile, whole, has_key)
+        return ScoreColumn(plugin, weighted.weight, evaluations, scopes, is_volatile, whole, has_key)
 
     @property
     def depends_on_others(self) -> bool:

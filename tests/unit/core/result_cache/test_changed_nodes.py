@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 
 NODES = 40
 APP = "app:1"
+NODE = node("n7").label("pool", "a")
 
 
 def incoming(name: str) -> PodBuilder:
@@ -51,6 +54,49 @@ def evaluations(harness: Harness) -> dict[tuple[str, str], int]:
 )
 def test_only_changed_nodes_are_evaluated(harness: Harness, change: NodeBuilder) -> None:
     assert nodes_evaluated(harness, change) <= 4  # that node and the last pod's, for Filter and once more for Score
+
+
+def filters_that_ran(harness: Harness, *change: NodeBuilder) -> Counter[str]:
+    """Change a node, schedule a pod that all filters below look at, and return their evaluations."""
+    before = evaluations(harness)
+    selective = incoming(f"pod-{len(harness.pods)}").node_selector(pool="a").tolerates("slow", operator="Exists")
+    harness.add(*change, selective)
+    harness.run()
+    return Counter(
+        {name: n - before[point, name] for (point, name), n in evaluations(harness).items() if point == "Filter"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "readers"),
+    [
+        pytest.param(NODE.image("other:1", 1 << 28), "", id="another image"),
+        pytest.param(NODE.annotation("note", "a"), "", id="an annotation"),
+        pytest.param(NODE.label("team", "a"), "NodeAffinity", id="a label"),
+        pytest.param(NODE.taint("slow"), "NodeUnschedulable TaintToleration", id="a taint"),
+        pytest.param(NODE.unschedulable(), "NodeUnschedulable", id="cordoned"),
+        pytest.param(NODE.capacity(cpu="8"), "NodeResourcesFit", id="more cpu"),
+    ],
+)
+def test_filters_run_that_read_the_changed_part_of_a_node(change: NodeBuilder, readers: str) -> None:
+    harness = Harness()
+    harness.add(*(node(f"n{i}").label("pool", "a") for i in range(NODES)))
+    filters_that_ran(harness)
+    without_change = filters_that_ran(harness)
+    with_change = filters_that_ran(harness, change)
+    assert {*(with_change - without_change)} == {*readers.split()}
+
+
+@pytest.mark.parametrize("returned", [None, 1, "labels"])
+def test_invalid_parts_of_nodes_name_the_plugin(returned: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyscheduler.intree.node_ports.NodePorts.node_fields_of", lambda *_: returned)
+    harness = Harness()
+    harness.add(node("n"), incoming("before"))
+    harness.run()
+    harness.add(node("n").label("team", "a"), incoming("after"))
+    harness.run()
+    assert "after" not in harness.assignments
+    assert "NodePorts" in harness.pending_message("after")
 
 
 def test_all_nodes_are_scored_when_the_share_of_nodes_with_the_image_changes(harness: Harness) -> None:
