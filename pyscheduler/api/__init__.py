@@ -64,7 +64,6 @@ from pyscheduler.api.plugin import (
     BindPlugin,
     FilterPlugin,
     NoArgs,
-    NodeFields,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -74,7 +73,6 @@ from pyscheduler.api.plugin import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
-    Reads,
     ReservePlugin,
     ScorePlugin,
     Unsignable,
@@ -102,6 +100,7 @@ from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch, found_placement
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.reads import NodeFields, Reads
 from pyscheduler.api.timed import TimedPlugin, TimeUpdate
 from pyscheduler.api.topology import (
     NO_DOMAIN,

@@ -11,7 +11,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Final
-from uuid import UUID
 
 import numpy as np
 
@@ -89,6 +88,7 @@ from pyscheduler.intree.resource_claims.pod_claims import (
     claims_of_pod,
     pod_group_of,
 )
+from pyscheduler.intree.resource_claims.random_uuids import RandomUuids
 
 NOTHING_TO_DEALLOCATE = Rejection()
 """kube-scheduler gives no reason for that since 1.37."""
@@ -172,9 +172,8 @@ class DynamicResources(
         return bool(group.spec.resource_claims), tuple(self._classes.provided(group.requests.real))
 
     def node_fields_of(self, group: PodSignatureGroup) -> NodeFields:
-        if not group.spec.resource_claims and not self._needs_devices(group):
-            return NodeFields.NONE
-        return NodeFields.LABELS | NodeFields.ALLOCATABLE
+        needs_devices = group.spec.resource_claims or self._needs_devices(group)
+        return NodeFields.LABELS | NodeFields.ALLOCATABLE if needs_devices else NodeFields.NONE
 
     @property
     def signing_version(self) -> int:
@@ -220,7 +219,7 @@ class DynamicResources(
         cycle[_STATE] = _NO_STATE
         if not pod.spec.resource_claims and not self._needs_devices(pod.signature.template):
             return SKIP_SIGNATURE_GROUP
-        state, uuids = PodClaims(), _Uuids(cycle)
+        state, uuids = PodClaims(), RandomUuids(cycle)
         cycle[_STATE] = state
         try:
             claims = list(claims_of_pod(pod, self._claims))
@@ -245,7 +244,7 @@ class DynamicResources(
             state.allocator = self._allocator(uuids, DEFAULT_STEPS + _STEPS_PER_NODE * len(nodes))
         return None
 
-    def _allocator(self, uuids: _Uuids, steps: int = DEFAULT_STEPS) -> Allocator:
+    def _allocator(self, uuids: RandomUuids, steps: int = DEFAULT_STEPS) -> Allocator:
         allocated = self._claims.devices.allocated
         classes = self._classes.by_name
         return Allocator(self._devices.inventory, classes, allocated, self._selectors, uuids.next, steps=steps)
@@ -359,7 +358,8 @@ class DynamicResources(
             return None
         self._selectors.start()
         # As in Filter, for this node only. The IDs of shares do not depend on how many other nodes were evaluated.
-        on_node = state.on_node = self._nodes.allocation_on(state, self._allocator(_Uuids(cycle, first=1)), pod, node)
+        allocator = self._allocator(RandomUuids(cycle, first=1))
+        on_node = state.on_node = self._nodes.allocation_on(state, allocator, pod, node)
         if on_node is None:
             if all(i == state.extended for i in state.to_allocate()):
                 return None  # a device plugin has the extended resources
@@ -485,20 +485,6 @@ class DynamicResourcesWithoutTaintRules(DynamicResources):
 
 class DynamicResourcesOf136(DynamicResourcesWithIntegerRanges, DynamicResourcesWithoutTaintRules):
     """DynamicResources without both gates, which are off in Kubernetes 1.36."""
-
-
-class _Uuids:
-    """Random UUIDs that depend on the attempt only, so that a replayed attempt gives the same."""
-
-    def __init__(self, cycle: Cycle, first: int = 0) -> None:
-        """Begin with UUID number `first`."""
-        self._rng = cycle.rng()
-        for _ in range(first):
-            self.next()
-
-    def next(self) -> str:
-        """Return the next UUID."""
-        return str(UUID(int=self._rng.getrandbits(128), version=4))
 
 
 def _shown(seconds: float) -> str:

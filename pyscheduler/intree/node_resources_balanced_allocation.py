@@ -31,7 +31,12 @@ from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from pyscheduler.intree._problems import duplicate, invalid, raise_for_problems
 from pyscheduler.intree._scoring import CPU_AND_MEMORY, ResourceSpec
-from pyscheduler.intree.resource_claims.device_totals import DEVICE_KINDS, DeviceTotals, is_device_resource
+from pyscheduler.intree.resource_claims.device_totals import (
+    DEVICE_KINDS,
+    DeviceTotals,
+    is_device_resource,
+    node_fields_of_devices,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +96,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return tuple(group.requests.effective.items())
 
     def node_fields_of(self, group: PodSignatureGroup) -> NodeFields:
-        # ResourceSlices select nodes by label.
-        has_devices = any(map(is_device_resource, group.requests.effective))
-        return NodeFields.ALLOCATABLE | NodeFields.LABELS if has_devices else NodeFields.ALLOCATABLE
+        return NodeFields.ALLOCATABLE | node_fields_of_devices(group.requests.effective)
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         requests = pod.requests.effective

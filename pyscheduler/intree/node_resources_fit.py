@@ -51,7 +51,12 @@ from pyscheduler.intree._hints import occupied_node, queue_if
 from pyscheduler.intree._label_selectors import key_rules
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX, DeviceClasses
-from pyscheduler.intree.resource_claims.device_totals import DEVICE_KINDS, DeviceTotals, is_device_resource
+from pyscheduler.intree.resource_claims.device_totals import (
+    DEVICE_KINDS,
+    DeviceTotals,
+    is_device_resource,
+    node_fields_of_devices,
+)
 from pyscheduler.intree.resource_claims.objects import DEVICE_CLASS
 
 TOO_MANY_PODS = "Too many pods"
@@ -177,9 +182,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
         )
 
     def node_fields_of(self, group: PodSignatureGroup) -> NodeFields:
-        # ResourceSlices select nodes by label.
-        has_devices = any(map(is_device_resource, group.requests.real))
-        return NodeFields.ALLOCATABLE | NodeFields.LABELS if has_devices else NodeFields.ALLOCATABLE
+        return NodeFields.ALLOCATABLE | node_fields_of_devices(group.requests.real)
 
     @property
     def signing_version(self) -> int:

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyscheduler.api import NodeFields
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_columns import NodeColumns
 from pyscheduler.core.state.placed import PlacedPods
+from pyscheduler.core.state.shared_node_fields import changed_fields
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.state_snapshot import assert_consistent, of_cluster
 from tests.properties.state_steps import ALL_STEPS, POD_STEPS, StateModel, Step, steps
@@ -96,11 +98,19 @@ def test_dry_run_restores_the_state(story: tuple[list[Step], Any, bool]) -> None
 def _skip_write_of_moved_row(patch: pytest.MonkeyPatch) -> None:
     write = ClusterState._write_object
 
-    def patched(self: ClusterState, node: NodeRow) -> None:
+    def patched(self: ClusterState, node: NodeRow, changed: int) -> None:
         if node.row == len(self.rows) - 1 or self._by_name.get(node.name) is not node or node.row == 0:
-            write(self, node)
+            write(self, node, changed)
 
     patch.setattr(ClusterState, "_write_object", patched)
+
+
+def _miss_changes_of(field: NodeFields) -> Plant:
+    """Return a plant of a part of node objects whose changes are not noticed."""
+    return lambda patch: patch.setattr(
+        "pyscheduler.core.state.cluster.changed_fields",
+        lambda before, now: changed_fields(before, now) & ~field.value,
+    )
 
 
 def _keep_old_resources(patch: pytest.MonkeyPatch) -> None:
@@ -172,6 +182,9 @@ def _ignore_deletions_in_counts(patch: pytest.MonkeyPatch) -> None:
         _skip_pods_before_their_node,
         _ignore_deletions_in_counts,
         _skip_write_of_moved_row,
+        _miss_changes_of(NodeFields.LABELS),
+        _miss_changes_of(NodeFields.SPEC),
+        _miss_changes_of(NodeFields.ALLOCATABLE),
         _keep_old_resources,
         _keep_used_ports,
         _keep_image_counts,

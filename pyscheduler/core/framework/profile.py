@@ -12,7 +12,6 @@ from pyscheduler.api.events import ANY_RESOURCE, NODE, POD, ClusterEventWithHint
 from pyscheduler.api.plugin import (
     BindPlugin,
     FilterPlugin,
-    NodeFields,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -22,7 +21,6 @@ from pyscheduler.api.plugin import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
-    Reads,
     ReservePlugin,
     ScorePlugin,
 )
@@ -35,6 +33,7 @@ from pyscheduler.api.pod_group_cycle import (
 )
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import PreemptionPlugin
+from pyscheduler.api.reads import NodeFields, Reads
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import BindingPlan
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounts

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.outcome import Code, NodeToStatus, Status, StatusError
-from pyscheduler.api.plugin import FilterPlugin, PreFilterPlugin, Reads
+from pyscheduler.api.plugin import FilterPlugin, PreFilterPlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.reads import Reads
 from pyscheduler.api.victims import PotentialVictims, Reprieve
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.outcome import Code, Status
-from pyscheduler.api.plugin import UNSIGNABLE, Plugin, Reads
+from pyscheduler.api.plugin import UNSIGNABLE, Plugin
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
+from pyscheduler.api.reads import Reads
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile, reads_of
 from pyscheduler.core.result_cache.class_results import ClassResults

@@ -6,7 +6,7 @@ import enum
 from functools import cache
 from typing import Protocol
 
-from pyscheduler.api.plugin import Reads
+from pyscheduler.api.reads import Reads
 from pyscheduler.kernels import Rows
 
 DirtyRows = Rows | list[int]

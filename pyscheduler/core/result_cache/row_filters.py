@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask, NodeInfo, NodeTable
 from pyscheduler.api.outcome import Code, NodeToStatus, Rejection, Status
-from pyscheduler.api.plugin import FilterPlugin, Reads
+from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.reads import Reads
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded

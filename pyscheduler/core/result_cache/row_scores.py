@@ -17,8 +17,9 @@ from msgspec import Struct, field
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
-from pyscheduler.api.plugin import Reads, ScorePlugin
+from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.reads import Reads
 from pyscheduler.api.return_values import check_score
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed

@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.normalize import Normalizer, Scores
-from pyscheduler.api.plugin import Reads, ScorePlugin
+from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.reads import Reads
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject
-from pyscheduler.api.plugin import NodeFields
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.reads import NodeFields
 from pyscheduler.api.topology import Domains
 from pyscheduler.core.state.columns import CategoricalColumn
 from pyscheduler.core.state.image_rows import ImageRows

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from pyscheduler.api.objects import ContainerImage, NodeCondition, NodeObject, ObjectMeta, Quantity
-from pyscheduler.api.plugin import NodeFields
+from pyscheduler.api.reads import NodeFields
 
 Conditions = tuple[NodeCondition, ...]
 Quantities = dict[str, Quantity]

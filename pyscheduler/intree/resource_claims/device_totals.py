@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from pyscheduler.api import Handle, Ints, NodeInfo, NodeTable
+from pyscheduler.api import Handle, Ints, NodeFields, NodeInfo, NodeTable
 from pyscheduler.api.resources import is_extended
 from pyscheduler.intree.devices.cel_selectors import CelSelectors
 from pyscheduler.intree.devices.device_class_totals import DeviceClassTotals
@@ -20,6 +22,11 @@ DEVICE_KINDS = (CLAIM, SLICE, DEVICE_CLASS)
 def is_device_resource(resource: str) -> bool:
     """Return True if a DeviceClass may provide the resource (IsDRAExtendedResourceName)."""
     return is_extended(resource) or resource.startswith(CLASS_PREFIX)
+
+
+def node_fields_of_devices(requests: Iterable[str]) -> NodeFields:
+    """Return the parts of nodes that select the ResourceSlices of requested resources, which may be devices."""
+    return NodeFields.LABELS if any(map(is_device_resource, requests)) else NodeFields.NONE
 
 
 class DeviceTotals:
