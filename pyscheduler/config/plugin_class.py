@@ -123,6 +123,7 @@ def _attribute_faults(cls: type[Plugin]) -> Iterator[str]:
 
 
 _RESERVE = ("reserve", "pre_bind_pre_flight", "pre_bind")
+_CACHED = ("pre_filter", "filter", "filter_all", "pre_score", "score", "score_all")
 _NARROWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "skip_includes_reserve": _RESERVE,
@@ -131,16 +132,19 @@ _NARROWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "gate_object": ("pre_enqueue",),
         "is_repeatable": ("post_filter", "post_filter_steps"),
         "pre_score_is_live": ("pre_score",),
+        "node_fields": _CACHED,
+        "node_fields_of": _CACHED,
     }
 )
 """Members because of which the scheduler omits calls of a plugin, with the methods for which they are true."""
+_NARROW_NOTHING = (False, "", None, NodeFields.ALL)
 
 
 def _inherited_faults(cls: type[Plugin]) -> Iterator[str]:
     """Yield the members that are inherited with a value that may be wrong for an overridden method."""
     for name, methods in _NARROWS.items():
         owner = _definer(cls, name)
-        if owner is None or _is_public_api(owner) or not getattr(cls, name):
+        if owner is None or _is_public_api(owner) or getattr(cls, name) in _NARROW_NOTHING:
             continue
         overriding = cls.__mro__[: cls.__mro__.index(owner)]
         for method in methods:

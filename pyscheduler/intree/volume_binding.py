@@ -285,6 +285,7 @@ class VolumeBindingWithoutScore(VolumeBinding):
     """VolumeBinding while the feature gate StorageCapacityScoring is off: no node is preferred."""
 
     Args = VolumeBindingArgsWithoutShape
+    node_fields = NodeFields.LABELS
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         return SKIP_SIGNATURE_GROUP

@@ -8,10 +8,28 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import FilterPlugin, PermitPlugin, Plugin, PreBindPlugin, Reads, ReservePlugin, ScorePlugin
+from pyscheduler.api import (
+    FilterPlugin,
+    NodeFields,
+    PermitPlugin,
+    Plugin,
+    PreBindPlugin,
+    Reads,
+    ReservePlugin,
+    ScorePlugin,
+)
 from pyscheduler.config.plugin_class import ATTRIBUTES, InvalidPluginClass, check_class
 from pyscheduler.core.framework.registry import POINTS
-from pyscheduler.intree import PLUGINS, DefaultPreemption, DynamicResources, GangScheduling, SchedulingGates
+from pyscheduler.intree import (
+    PLUGINS,
+    DefaultPreemption,
+    DynamicResources,
+    GangScheduling,
+    NodeName,
+    NodeResourcesFit,
+    SchedulingGates,
+    TaintToleration,
+)
 
 
 def plugin_class(*bases: type, **members: Any) -> type:
@@ -57,6 +75,14 @@ def gates(self: Any, pod: Any) -> None:
 
 def diagnoses(self: Any, cycle: Any, pod: Any, diagnosis: Any) -> None:
     return None
+
+
+def for_all(self: Any, cycle: Any, pod: Any, nodes: Any) -> None:
+    return None
+
+
+def all_fields(self: Any, group: Any) -> NodeFields:
+    return NodeFields.ALL
 
 
 def helper(self: Any) -> None:
@@ -144,6 +170,22 @@ REJECTED = [
         "post_filter is overridden, but is_repeatable is inherited from DefaultPreemption: define it here too",
     ),
     (
+        plugin_class(TaintToleration, score=fits),
+        "score is overridden, but node_fields is inherited from TaintToleration: define it here too",
+    ),
+    (
+        plugin_class(NodeName, filter=fits),
+        "filter is overridden, but node_fields is inherited from NodeName: define it here too",
+    ),
+    (
+        plugin_class(NodeResourcesFit, filter_all=for_all, node_fields=NodeFields.ALL),
+        "filter_all is overridden, but node_fields_of is inherited from NodeResourcesFit: define it here too",
+    ),
+    (
+        plugin_class(FilterPlugin, filter=fits, node_fields="labels"),
+        "node_fields is 'labels', expected a combination of NodeFields",
+    ),
+    (
         plugin_class(SchedulingGates, pre_enqueue=gates, pre_enqueue_field="schedulingGates"),
         "pre_enqueue_field is 'schedulingGates', expected a field of `pod.spec` or \"\"",
     ),
@@ -172,7 +214,8 @@ ACCEPTED: list[Callable[[], type]] = [
     lambda: plugin_class(FilterPlugin, filter=fits, gpus_of=helper),
     lambda: plugin_class(DynamicResources, reserve=fits, skip_includes_reserve=False),
     lambda: plugin_class(SchedulingGates, pre_enqueue=gates, pre_enqueue_field="scheduling_gates"),
-    lambda: plugin_class(DynamicResources, filter=fits),
+    lambda: plugin_class(DynamicResources, filter=fits, node_fields_of=all_fields),
+    lambda: plugin_class(TaintToleration, score=fits, node_fields=NodeFields.ALL),
     lambda: plugin_class(ReservePlugin, PermitPlugin, reserve=fits, unreserve=fits, permit=fits),
 ]
 
