@@ -1,4 +1,4 @@
-"""What plugins declare that they read, from which the scheduler infers how long their cached results hold."""
+"""Declarations of the state that a plugin reads, which decide how long its cached results hold."""
 
 from __future__ import annotations
 

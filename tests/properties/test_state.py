@@ -106,7 +106,7 @@ def _skip_write_of_moved_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def _miss_changes_of(field: NodeFields) -> Plant:
-    """Return a plant of a part of node objects whose changes are not noticed."""
+    """Return a planted bug: changes of one part of node objects are ignored."""
     return lambda patch: patch.setattr(
         "pyscheduler.core.state.cluster.changed_fields",
         lambda before, now: changed_fields(before, now) & ~field.value,

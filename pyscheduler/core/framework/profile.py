@@ -24,7 +24,7 @@ from pyscheduler.api.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from pyscheduler.api.pod import PodSignature, PodSignatureGroup
+from pyscheduler.api.pod import PodSignature
 from pyscheduler.api.pod_group_cycle import (
     PlacementFeasiblePlugin,
     PlacementGeneratePlugin,
@@ -33,12 +33,11 @@ from pyscheduler.api.pod_group_cycle import (
 )
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import PreemptionPlugin
-from pyscheduler.api.reads import NodeFields, Reads
+from pyscheduler.api.reads import Reads
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import BindingPlan
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounts
 from pyscheduler.core.framework.plugin_calls import call_guarded
-from pyscheduler.core.state.shared_node_fields import EXISTENCE
 
 P = TypeVar("P", bound=Plugin)
 
@@ -208,15 +207,6 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Names of the plugins with PreFilter or PreScore results that depend on node objects."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.pre_reads_nodes)
 
-    def node_readers(self, group: PodSignatureGroup, changed: int) -> frozenset[str]:
-        """Return the names of the plugins with cached results for the group that a change of nodes makes stale.
-
-        `changed` as from `ClusterState.changed_node_fields`. PluginFailed if a plugin raises.
-        """
-        return frozenset(
-            plugin.name for plugin in self.signers if changed & EXISTENCE or changed & _node_fields_of(plugin, group)
-        )
-
     @cached_property
     def placed_group_readers(self) -> frozenset[str]:
         """Names of the plugins with cached skips that depend on which signature groups have assigned pods."""
@@ -378,16 +368,6 @@ def may_read_anything(plugin: Plugin) -> bool:
 def is_cacheable(plugin: Plugin) -> bool:
     """Return True if the plugin's results hold for every pod of the signature while no node object changes."""
     return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False) and not is_keyed(plugin)
-
-
-def _node_fields_of(plugin: Plugin, group: PodSignatureGroup) -> int:
-    def fields() -> int:
-        returned = plugin.node_fields_of(group)
-        if not isinstance(returned, NodeFields):
-            raise InvalidReturnValue(plugin.node_fields_of, returned, "a combination of NodeFields")
-        return returned.value
-
-    return call_guarded(plugin.name, "SignPod", fields)
 
 
 def is_live(plugin: PreScorePlugin) -> bool:

@@ -24,6 +24,7 @@ from pyscheduler.api.reads import Reads
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile, reads_of
 from pyscheduler.core.result_cache.class_results import ClassResults
+from pyscheduler.core.result_cache.invalidation import NodeReaders
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, run_pre_score
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.row_scores import TopScores
@@ -67,8 +68,7 @@ class EquivalenceCache:
         self._are_all_filtered = False
         """True if the current attempt has filtered all nodes."""
         self._nodes_version = state.nodes_version
-        self._node_readers: dict[int, frozenset[str]] = {}
-        """Plugins that read changes of nodes, by `ClusterState.changed_node_fields`."""
+        self._node_readers = NodeReaders(profile.signers)
         self._objects_version = state.objects_version
         self._templates_version = state.placed.templates_version
         self._views_version = state.placed.views_version
@@ -118,25 +118,18 @@ class EquivalenceCache:
         if self._signature is not signature:
             self._switch_signature(signature)
         if self._nodes_version != self._state.nodes_version:
-            readers = self._readers_of_nodes(signature.template)
+            changed = self._state.changed_node_fields(self._nodes_version)
+            readers = self._node_readers.of(signature.template, changed)
             self._nodes_version = self._state.nodes_version
             self._pre_filter.drop(readers & self._profile.pre_node_readers)
             self._pre_score.drop(readers & (self._profile.pre_node_readers | self._pre_score.live))
             self.with_nominated_pods.clear()
         state = self._state
         if self._objects_version != state.objects_version or self._templates_version != state.placed.templates_version:
-            changed = self._readers_of_changes()
-            self._pre_filter.invalidate_readers(changed)
-            self._pre_score.invalidate_readers(changed)
+            readers_of_objects = self._readers_of_changes()
+            self._pre_filter.invalidate_readers(readers_of_objects)
+            self._pre_score.invalidate_readers(readers_of_objects)
         return self._pre_filter
-
-    def _readers_of_nodes(self, group: PodSignatureGroup) -> frozenset[str]:
-        """Return the names of the plugins that read what has changed of nodes."""
-        changed = self._state.changed_node_fields(self._nodes_version)
-        readers = self._node_readers.get(changed)
-        if readers is None:
-            readers = self._node_readers[changed] = self._profile.node_readers(group, changed)
-        return readers
 
     def _readers_of_changes(self) -> set[str]:
         """Return the names of the plugins that read objects or counts of templates which have changed."""

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from functools import cache
 from typing import Protocol
 
-from pyscheduler.api.reads import Reads
+from pyscheduler.api.plugin import Plugin
+from pyscheduler.api.pod import PodSignatureGroup
+from pyscheduler.api.reads import NodeFields, Reads
+from pyscheduler.api.return_values import InvalidReturnValue
+from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.state.shared_node_fields import EXISTENCE
 from pyscheduler.kernels import Rows
 
 DirtyRows = Rows | list[int]
@@ -72,3 +78,35 @@ def _scopes(reads: Reads, reads_identity: bool) -> tuple[Scope, ...]:
     if reads_identity:
         return Scope.EVERYWHERE, Scope.EVERYWHERE
     return tuple(_SCOPES[change][reads] for change in Change)
+
+
+class NodeReaders:
+    """The plugins with results that a change of nodes makes stale, for groups that they sign alike."""
+
+    __slots__ = ("_by_change", "_plugins")
+
+    def __init__(self, plugins: Sequence[Plugin]) -> None:
+        self._plugins = plugins
+        self._by_change: dict[int, frozenset[str]] = {}
+
+    def of(self, group: PodSignatureGroup, changed: int) -> frozenset[str]:
+        """Return the names of the plugins that read what has changed, by `ClusterState.changed_node_fields`.
+
+        PluginFailed if a plugin raises.
+        """
+        readers = self._by_change.get(changed)
+        if readers is None:
+            readers = self._by_change[changed] = frozenset(
+                each.name for each in self._plugins if changed & (EXISTENCE | _node_fields_of(each, group))
+            )
+        return readers
+
+
+def _node_fields_of(plugin: Plugin, group: PodSignatureGroup) -> int:
+    def fields() -> int:
+        returned = plugin.node_fields_of(group)
+        if not isinstance(returned, NodeFields):
+            raise InvalidReturnValue(plugin.node_fields_of, returned, "a combination of NodeFields")
+        return returned.value
+
+    return call_guarded(plugin.name, "SignPod", fields)

@@ -213,7 +213,8 @@ class RowFilters(Struct, eq=False):
 
     def node_readers(self, plugins: frozenset[str]) -> Sequence[RowFilter]:
         """Return the active ones of these plugins, without those that are stale in all rows."""
-        return [each for each in self._active if each.plugin.name in plugins - self._stale]
+        valid = plugins - self._stale
+        return [each for each in self._active if each.plugin.name in valid]
 
     def refresh_row(self, cycle: Cycle, pod: Pod, row: int, readers: Sequence[RowFilter]) -> bool:
         """Update a row after a change there that these plugins read. Return True if the pod fits."""

@@ -18,7 +18,7 @@ from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.calls import FEW, are_few
-from pyscheduler.core.result_cache.invalidation import DirtyRows
+from pyscheduler.core.result_cache.invalidation import DirtyRows, NodeReaders
 from pyscheduler.core.result_cache.row_filters import SPARE_STATUSES, RowFilter, RowFilters, row_filters
 from pyscheduler.core.result_cache.row_scores import RowScores
 from pyscheduler.core.state.cluster import ClusterState
@@ -36,6 +36,7 @@ class RowResults(Struct, eq=False, weakref=True):
     _state: ClusterState
     filters: RowFilters
     scores: RowScores
+    _node_readers: NodeReaders
     feasible: Mask
     feasible_count: int = 0
     """Number of feasible rows."""
@@ -47,8 +48,6 @@ class RowResults(Struct, eq=False, weakref=True):
     _usage_mark: int = -1
     _nodes_version: int = -1
     """Version of the nodes at `_node_mark`."""
-    _node_readers: dict[int, frozenset[str]] = {}
-    """Plugins that read changes of nodes, by `ClusterState.changed_node_fields`."""
     _dirty_rows: DirtyRows | None = None
     """Rows to be scored again; None for all."""
     _feasible_changed: bool = False
@@ -63,7 +62,7 @@ class RowResults(Struct, eq=False, weakref=True):
         """Return an instance without results."""
         filters = RowFilters(state, row_filters(profile.row_filters, profile.evaluations.filter))
         scores = RowScores.of(profile, state)
-        return RowResults(profile, state, filters, scores, np.zeros(0, np.bool_))
+        return RowResults(profile, state, filters, scores, NodeReaders(profile.signers), np.zeros(0, np.bool_))
 
     def reset(self) -> None:
         """Drop all results, which an exception may leave half updated."""
@@ -75,7 +74,7 @@ class RowResults(Struct, eq=False, weakref=True):
         """Return results for pods that all plugins but these sign alike; those of `plugins` are stale."""
         twin = copy(self)
         twin.filters, twin.scores, twin.feasible = self.filters.copy(), self.scores.copy(), self.feasible.copy()
-        twin._dirty_rows, twin._node_readers = None, {}
+        twin._dirty_rows, twin._node_readers = None, NodeReaders(self._profile.signers)
         twin._invalidate_plugins(plugins)
         return twin
 
@@ -168,9 +167,7 @@ class RowResults(Struct, eq=False, weakref=True):
 
         There may be no such row any more: others may still depend on it.
         """
-        readers = self._node_readers.get(changed)
-        if readers is None:
-            readers = self._node_readers[changed] = self._profile.node_readers(pod.signature.template, changed)
+        readers = self._node_readers.of(pod.signature.template, changed)
         if self.scores.invalidate_nodes(rows, readers):
             self._mark_dirty(rows)
         filters = self.filters.node_readers(readers)
