@@ -52,8 +52,6 @@ class RowResults(Struct, eq=False, weakref=True):
     """Rows to be scored again; None for all."""
     _feasible_changed: bool = False
     """True if other rows are feasible than at the last refresh of the scores."""
-    _usage_dirty_rows: DirtyRows = []
-    """Rows to be scored again because pods were added or removed."""
     _fitting_rows: Rows | slice | None = None
     """The feasible rows; None if they are to be listed again."""
 
@@ -153,10 +151,8 @@ class RowResults(Struct, eq=False, weakref=True):
         if changed:
             self._refresh_nodes(cycle, pod, self._existing_rows(nodes), changed)
         usage_rows = self._existing_rows(usage)
-        before = self._usage_dirty_rows
-        self._usage_dirty_rows = _union(before, usage_rows) if len(before) else usage_rows
-        if len(self._usage_dirty_rows) > self._size:  # many attempts in turn were rejected, before scoring
-            self._usage_dirty_rows = self._existing_rows(np.asarray(self._usage_dirty_rows, np.intp))
+        self.scores.invalidate_usage(usage_rows)
+        self._mark_dirty(usage_rows)
         self._filter_rows(cycle, pod, usage_rows, filters.usage_readers)
         if is_stale:
             filters.refresh_all(cycle, pod)
@@ -239,32 +235,11 @@ class RowResults(Struct, eq=False, weakref=True):
         scores = self.scores
         if skipped is not scores.skipped and scores.activate(skipped):
             self._dirty_rows, self._feasible_changed = None, True
-        usage_rows, self._usage_dirty_rows = self._usage_dirty_rows, []
-        if len(usage_rows):
-            usage_only = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
-            if usage_only and scores.refresh_rows(cycle, pod, usage_rows, self.feasible, self.fitting_rows):
-                return
-            scores.invalidate_usage(usage_rows)
-            self._mark_dirty(usage_rows)
-        if self._feasible_changed and self._drop_infeasible_rows(cycle, pod):
-            return
-        fitting = self.fitting_rows
-        dirty = slice(0, self._size) if self._dirty_rows is None else self._dirty_rows
-        scores.refresh(cycle, pod, dirty, self.feasible, fitting, self._feasible_changed)
+        rows, is_changed = self._dirty_rows, self._feasible_changed
+        if rows is None or not scores.update_rows(cycle, pod, rows, self.feasible, is_changed):
+            due = slice(0, self._size) if rows is None else rows
+            scores.refresh(cycle, pod, due, self.feasible, self.fitting_rows, is_changed)
         self._dirty_rows, self._feasible_changed = [], False
-
-    def _drop_infeasible_rows(self, cycle: Cycle, pod: Pod) -> bool:
-        """Update the totals if the only changed rows have become infeasible, as after a pod that fills its node.
-
-        Return False if the scores have to be refreshed.
-        """
-        rows, feasible = self._dirty_rows, self.feasible
-        if not isinstance(rows, list) or any(feasible[row] for row in rows):
-            return False
-        if not self.scores.remove_rows(cycle, pod, rows):
-            return False
-        self._dirty_rows, self._feasible_changed = [], False
-        return True
 
     def _resize(self, n: int) -> None:
         """Adapt the columns to another number of nodes."""
@@ -274,7 +249,6 @@ class RowResults(Struct, eq=False, weakref=True):
         self.feasible = _resized(self.feasible, n)
         if n < self._size:
             self.feasible_count = int(np.count_nonzero(self.feasible))
-            self._usage_dirty_rows = _below(n, self._usage_dirty_rows)
             self._dirty_rows = None if self._dirty_rows is None else _below(n, self._dirty_rows)
         self.filters.resize(n)
         self.scores.resize(n)

@@ -1,8 +1,8 @@
 """Scores by row of the plugins that are not evaluated by class, summed per node and kept between attempts.
 
-There are three kinds of Score plugins. Stable ones have a column, and the sum of these (`_stable_total`) hardly ever
-changes. Uncached ones get a new score for a node whenever a pod is added to it or removed from it; they run again and
-are added row by row (`_row_total`). Volatile ones change on all nodes with any pod; they are added on top (`total`).
+There are two kinds of Score plugins. Most have a column, and the sum of these (`_column_total`) hardly ever changes.
+Uncached ones get a new score for a node whenever a pod is added to it or removed from it; they run again and are added
+row by row (`total`).
 """
 
 from __future__ import annotations
@@ -145,31 +145,26 @@ class RowScores(Struct, eq=False):
     """Names of the plugins that PreScore skipped; None before the first attempt."""
     _columns: dict[str, ScoreColumn] = {}
     """Columns of the other plugins by name."""
-    _cached: Sequence[ScoreColumn] = ()
-    """Those with scores that may hold for the next attempt."""
     _keyed: Sequence[ScoreColumn] = ()
     """Those that become stale with their cache key too."""
     _keyed_by_node: Sequence[ScoreColumn] = ()
     """Those of them whose plugins read their own node only: these keys may change at any time."""
     _objects_version: int = -1
     """Version of the watched objects when all keys were compared."""
-    _stable: Sequence[ScoreColumn] = ()
-    _on_top: Sequence[ScoreColumn] = ()
     _normalized: Sequence[ScoreColumn] = ()
     """Columns with scores that depend on which other nodes are feasible, unless they are uniform."""
     _uncached: Sequence[UncachedScore] = ()
-    _usage_changes_rows: bool = False
-    """True if a column has to be scored again in a row where pods were added or removed."""
+    _reads_usage: bool = False
+    """True if a column changes with the pods on nodes, or in each attempt."""
     _scored: Mask = _NO_ROWS
     """Rows with valid scores in all columns that are not stale."""
     _is_current: bool = False
     """True if nothing that is read of a node has changed since the last refresh and every plugin has its scores."""
-    _stable_total: Scores | int | None = None
-    """Sum of the stable columns; a number if each has the same score in all rows, None if other columns are active."""
+    _column_total: Scores | int | None = None
+    """Sum of the columns; a number if each has the same score in all rows, None if other columns are active."""
     # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
-    _row_total: Totals = NO_SCORES
     total: Totals = NO_SCORES
-    """Sum of all plugins; the same array as `_row_total` if no column is added on top."""
+    """Sum of all plugins."""
     top_scores: TopScores = field(default_factory=TopScores)
     """The rows with the best `total`."""
     _top_scores_current: bool = False
@@ -183,30 +178,27 @@ class RowScores(Struct, eq=False):
         # The scores of classes are added to a total, which must stay below 0 where it is that of an infeasible node.
         are_small = MAX_NODE_SCORE * sum(each.weight for each in profile.score) < -INFEASIBLE_INT32
         infeasible, totals = (INFEASIBLE_INT32, _NO_SMALL_TOTALS) if are_small else (INFEASIBLE, NO_SCORES)
-        return RowScores(state, plugins, profile.evaluations.score, infeasible, reads_others, _row_total=totals)
+        return RowScores(state, plugins, profile.evaluations.score, infeasible, reads_others, total=totals)
 
     def copy(self) -> RowScores:
         """Return the same scores, which change independently; the totals have to be computed."""
         twin = copy(self)
         twin._scored, twin.top_scores = self._scored.copy(), TopScores()
-        if isinstance(self._stable_total, np.ndarray):
-            twin._stable_total = self._stable_total.copy()
+        if isinstance(self._column_total, np.ndarray):
+            twin._column_total = self._column_total.copy()
         twin._set_columns([column.copy() for column in self._columns.values()])
         return twin
 
     @property
     def bytes(self) -> int:
         """Memory of the columns in bytes."""
-        stable = self._stable_total.nbytes if isinstance(self._stable_total, np.ndarray) else 0
-        top = self.total.nbytes if self._on_top else 0
-        return (
-            self._row_total.nbytes + self._scored.nbytes + stable + top + sum(c.bytes for c in self._columns.values())
-        )
+        summed = self._column_total.nbytes if isinstance(self._column_total, np.ndarray) else 0
+        return self.total.nbytes + self._scored.nbytes + summed + sum(each.bytes for each in self._columns.values())
 
     @property
     def depend_on_feasibility(self) -> bool:
         """True if a node's score depends on which other nodes are feasible, or may not be computed if it is not."""
-        return self._reads_others or bool([each for each in self._normalized if each.uniform is None])
+        return self._reads_others or bool([each for each in self._normalized if not each.is_uniform])
 
     # -- what is stale -----------------------------------------------------------------------------------------------
 
@@ -220,7 +212,7 @@ class RowScores(Struct, eq=False):
         self._uncached = [self._uncached_of(each) for each in active if UncachedScore.applies_to(each.plugin)]
         # Columns of skipped plugins are dropped: they are not invalidated.
         self._set_columns([self._column(each) for each in active if not UncachedScore.applies_to(each.plugin)])
-        self._stable_total = None
+        self._column_total = None
         return True
 
     def _uncached_of(self, weighted: Weighted) -> UncachedScore:
@@ -232,29 +224,22 @@ class RowScores(Struct, eq=False):
 
     def _set_columns(self, columns: Sequence[ScoreColumn]) -> None:
         self._columns = {column.plugin.name: column for column in columns}
-        self._cached = [column for column in columns if not column.is_volatile]
         self._keyed = [column for column in columns if column.has_key]
         self._keyed_by_node = [column for column in self._keyed if column.plugin.has_score_key]
-        self._on_top = [column for column in columns if column.is_normalized_whole]
-        self._stable = [column for column in columns if not column.is_normalized_whole]
         self._normalized = [column for column in columns if column.depends_on_others]
-        self._usage_changes_rows = any(column.scopes[USAGE] is Scope.ROWS for column in columns)
-        self._make_total()
-
-    def _make_total(self) -> None:
-        self.total = np.empty_like(self._row_total) if self._on_top else self._row_total
+        self._reads_usage = any(each.is_normalized_whole or each.scopes[USAGE] is not Scope.NOWHERE for each in columns)
         self._top_scores_current = False
 
     def resize(self, n: int) -> None:
         """Adapt to the number of nodes."""
-        before = len(self._row_total)
-        self._row_total = grown(self._row_total, n, self._infeasible) if n > before else self._row_total[:n]
+        before = len(self.total)
+        self.total = grown(self.total, n, self._infeasible) if n > before else self.total[:n]
         self._scored = grown(self._scored, n) if n > before else self._scored[:n]
-        if isinstance(self._stable_total, np.ndarray):
-            self._stable_total = grown(self._stable_total, n) if n > before else self._stable_total[:n]
+        if isinstance(self._column_total, np.ndarray):
+            self._column_total = grown(self._column_total, n) if n > before else self._column_total[:n]
         for column in self._columns.values():
             column.resize(n)
-        self._make_total()
+        self._top_scores_current = False
 
     def invalidate_nodes(self, rows: DirtyRows, readers: frozenset[str]) -> bool:
         """Invalidate the raw scores that are stale because nodes have changed, of the plugins that read the change.
@@ -270,7 +255,8 @@ class RowScores(Struct, eq=False):
 
     def invalidate_usage(self, rows: DirtyRows) -> None:
         """Invalidate the raw scores that are stale because pods were added or removed in some rows."""
-        self._invalidate(USAGE, rows, self._columns.values())
+        if self._reads_usage:
+            self._invalidate(USAGE, rows, self._columns.values())
 
     def _invalidate(self, change: Change, rows: DirtyRows, columns: Iterable[ScoreColumn]) -> None:
         is_dirty = False
@@ -289,41 +275,33 @@ class RowScores(Struct, eq=False):
         """Invalidate all raw scores of some plugins. Return True if the sum of a row is affected."""
         for name in self._columns.keys() & plugins:
             self._columns[name].all_stale, self._is_current = True, False
-        summed = [each.plugin.name for each in self._stable] + [each.plugin.name for each in self._uncached]
-        return not plugins.isdisjoint(summed)
+        return not plugins.isdisjoint([*self._columns, *[each.plugin.name for each in self._uncached]])
 
     # -- refresh -----------------------------------------------------------------------------------------------------
 
-    def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, feasible: Mask, fitting: Rows | slice) -> bool:
-        """Update rows where only pods have changed, and which are feasible as before or infeasible as before.
+    def update_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, feasible: Mask, feasible_changed: bool) -> bool:
+        """Update the totals of some rows if no others change, as after pods that were placed or that fill their nodes.
 
-        Return False if that is impossible, because columns are stale. `feasible` and `fitting` as in `refresh`.
+        Return False, updating none, if others may change. `feasible` and `feasible_changed` as in `refresh`.
         """
-        if not self._top_scores_current or not self._is_current or self._usage_changes_rows:
+        if not self._top_scores_current or not self._is_current or self._reads_usage:
             return False
-        if self._keyed_by_node or self._objects_version != self._state.objects_version:
-            for column in self._keyed:
-                if column.check_key(cycle):
-                    return False
+        if feasible_changed:
+            if not isinstance(rows, list) or any(feasible[row] for row in rows):
+                return False
+            if not all(column.is_same_without_rows(cycle) for column in self._columns.values()):
+                return False
+        elif self._keyed_by_node or self._objects_version != self._state.objects_version:
+            if any(column.check_key(cycle) for column in self._keyed):
+                return False
             self._objects_version = self._state.objects_version
         if isinstance(rows, list):
             for row in rows:
-                if feasible[row]:
-                    self._sum_row(cycle, pod, row, fits=True)
+                self._sum_row(cycle, pod, row, bool(feasible[row]))
         else:
-            inside = rows if isinstance(fitting, slice) else select_rows(rows, feasible[rows])
+            inside = select_rows(rows, feasible[rows])
             self._sum_rows(cycle, pod, inside, inside)
-        self._add_on_top(cycle, pod, fitting)
-        return True
-
-    def remove_rows(self, cycle: Cycle, pod: Pod, rows: list[int]) -> bool:
-        """Drop the totals of rows that have become infeasible. Return False, dropping none, if others may change."""
-        if self._on_top or not self._top_scores_current or not self._is_current:
-            return False
-        if not all(column.is_same_without_rows(cycle) for column in self._stable):
-            return False
-        for row in rows:
-            self._sum_row(cycle, pod, row, fits=False)
+            self._reset_top_scores()
         return True
 
     def refresh(
@@ -345,30 +323,32 @@ class RowScores(Struct, eq=False):
         else:
             rows = [row for row in due if feasible[row]] if isinstance(due, list) else due[feasible[due]]
         all_changed = self._refresh_columns(cycle, pod, rows, fitting, feasible_changed)
-        self._sum_stable(rows, fitting, all_changed)
+        self._sum_columns(rows, fitting, all_changed)
         if isinstance(due, list):
             for row in due:
                 self._sum_row(cycle, pod, row, bool(feasible[row]))
         elif not isinstance(rows, list):
             self._sum_rows(cycle, pod, due, rows)
-        self._add_on_top(cycle, pod, fitting)
+        self._reset_top_scores()
         self._is_current = True
 
     def _refresh_columns(
         self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
     ) -> bool:
         """Score some feasible rows, and all in stale columns. Return True if the scores of all rows may differ."""
-        all_changed = False
-        stale = [column for column in self._cached if column.check_key(cycle)]
+        columns, all_changed = self._columns.values(), False
+        stale = [column for column in columns if column.check_key(cycle)]
         self._objects_version = self._state.objects_version
-        unscored = _unscored(rows, self._scored) if len(stale) < len(self._cached) else []
-        for column in self._cached:
+        unscored = _unscored(rows, self._scored) if len(stale) < len(columns) else []
+        for column in columns:
             if column in stale:
                 column.score_all(cycle, pod, self._state, fitting)
-                column.renormalize(cycle, fitting)
+                column.renormalize(cycle, pod, fitting)
                 all_changed = True
-            elif (len(unscored) and column.score_rows(cycle, pod, self._state, unscored)) or feasible_changed:
-                all_changed |= column.renormalize(cycle, fitting)
+                continue
+            changed = len(unscored) and column.score_rows(cycle, pod, self._state, unscored)
+            if changed or feasible_changed or column.is_normalized_whole:
+                all_changed |= column.renormalize(cycle, pod, fitting)
         if stale:
             self._scored.fill(False)
             self._scored[fitting] = True
@@ -376,19 +356,19 @@ class RowScores(Struct, eq=False):
             assign(self._scored, unscored, True)
         return all_changed
 
-    def _sum_stable(self, rows: DirtyRows | slice, fitting: Rows | slice, all_changed: bool) -> None:
-        """Sum the stable columns over some feasible rows, or over all."""
-        before, all_uniform = self._stable_total, all(column.uniform is not None for column in self._stable)
-        if all_changed or before is None or isinstance(before, int) != all_uniform:
-            sums = sum((column.final(fitting) for column in self._stable), 0)
-            self._stable_total = sums if isinstance(sums, int) else self._by_row(fitting, sums)
+    def _sum_columns(self, rows: DirtyRows | slice, fitting: Rows | slice, all_changed: bool) -> None:
+        """Sum the columns over some feasible rows, or over all."""
+        columns, before = self._columns.values(), self._column_total
+        if all_changed or before is None or isinstance(before, int) != all(each.is_uniform for each in columns):
+            sums = sum((column.final(fitting) for column in columns), 0)
+            self._column_total = sums if isinstance(sums, int) else self._by_row(fitting, sums)
             if before is not None and rows is not fitting:
                 # Uncached scores are not stored, but they did not change where nothing is due.
-                self._row_total[fitting] += sums - (before if isinstance(before, int) else before[fitting])
+                self.total[fitting] += sums - (before if isinstance(before, int) else before[fitting])
                 self._top_scores_current = False
         elif not isinstance(before, int):
             some = np.array(rows, np.intp) if isinstance(rows, list) else rows
-            before[some] = sum((column.final(some) for column in self._stable), 0)
+            before[some] = sum((column.final(some) for column in columns), 0)
 
     def _by_row(self, rows: Rows | slice, scores: Scores) -> Scores:
         if isinstance(rows, slice):
@@ -400,53 +380,45 @@ class RowScores(Struct, eq=False):
     def _sum_row(self, cycle: Cycle, pod: Pod, row: int, fits: bool) -> None:
         now = self._infeasible
         if fits:
-            stable, node = self._stable_total, self._state.rows[row]
-            assert stable is not None, "the stable columns are summed before"
-            now = stable if isinstance(stable, int) else stable.item(row)
+            summed, node = self._column_total, self._state.rows[row]
+            assert summed is not None, "the columns are summed before"
+            now = summed if isinstance(summed, int) else summed.item(row)
             for uncached in self._uncached:
                 now += uncached.of(cycle, pod, node)
-        before = self._row_total.item(row)
-        self._row_total[row] = now
-        if now != before and self._top_scores_current and not self._on_top:
+        before = self.total.item(row)
+        self.total[row] = now
+        if now != before and self._top_scores_current:
             self.top_scores.update(row)
 
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
-        """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
+        """Add the uncached scores to the sum of the columns for many rows, some of which are feasible."""
         self._top_scores_current = False
-        stable = self._stable_total
-        assert stable is not None, "the stable columns are summed before"
+        summed = self._column_total
+        assert summed is not None, "the columns are summed before"
         sums: Scores | int
         if isinstance(feasible_rows, slice):
-            totals = np.full(feasible_rows.stop, stable, self._row_total.dtype)
+            totals = np.full(feasible_rows.stop, summed, self.total.dtype)
             for uncached in self._uncached:
                 totals += uncached.of_all(cycle, pod, self._state.table()).astype(totals.dtype, copy=False)
-            self._row_total = totals
-            self._make_total()
+            self.total = totals
             return
         if isinstance(due, slice):
-            self._row_total = np.full(due.stop, self._infeasible, self._row_total.dtype)
-            self._make_total()
+            self.total = np.full(due.stop, self._infeasible, self.total.dtype)
         elif feasible_rows is not due:
-            self._row_total[due] = self._infeasible
+            self.total[due] = self._infeasible
         if are_few(feasible_rows):
             for row in feasible_rows.tolist():
                 self._sum_row(cycle, pod, row, fits=True)
             return
-        sums = stable if isinstance(stable, int) else stable[feasible_rows]
+        sums = summed if isinstance(summed, int) else summed[feasible_rows]
         table = self._state.table(feasible_rows)
         for uncached in self._uncached:
             sums = sums + uncached.of_all(cycle, pod, table)
-        self._row_total[feasible_rows] = sums
+        self.total[feasible_rows] = sums
 
-    def _add_on_top(self, cycle: Cycle, pod: Pod, fitting: Rows | slice) -> None:
-        """Add the columns that are normalised in each attempt, the volatile ones of them with new scores."""
-        if self._on_top:
-            np.copyto(self.total, self._row_total)
-            for column in self._on_top:
-                if column.is_volatile:
-                    column.score_all(cycle, pod, self._state, fitting)
-                self.total[fitting] += column.normalized_whole(cycle, pod, fitting)
-        if self._on_top or not self._top_scores_current:
+    def _reset_top_scores(self) -> None:
+        """Let the top scores start over if totals were changed without reporting each."""
+        if not self._top_scores_current:
             self.top_scores.reset(self.total)
             self._top_scores_current = True
 

@@ -58,6 +58,8 @@ class ScoreColumn(Struct, eq=False):
     """Raw scores by row; not in use if they are uniform."""
     _span: object = None
     """What the normaliser needs of the raw scores of all feasible rows."""
+    _final: Scores = NO_SCORES
+    """The final and weighted scores of all feasible rows, if `is_normalized_whole`."""
 
     @staticmethod
     def of(weighted: Weighted, evaluations: EvaluationCounter) -> ScoreColumn:
@@ -71,6 +73,11 @@ class ScoreColumn(Struct, eq=False):
         scopes = (Scope.ROWS, *scopes[NODE + 1 :]) if has_key else scopes
         whole = is_volatile or overrides_normalize(plugin)
         return ScoreColumn(plugin, weighted.weight, evaluations, scopes, is_volatile, whole, has_key)
+
+    @property
+    def is_uniform(self) -> bool:
+        """True if the final scores of all feasible rows are known to be equal."""
+        return self.uniform is not None and not self.is_normalized_whole
 
     @property
     def depends_on_others(self) -> bool:
@@ -99,8 +106,10 @@ class ScoreColumn(Struct, eq=False):
             self._raw = grown(self._raw, n) if n > len(self._raw) else self._raw[:n]
 
     def check_key(self, cycle: Cycle) -> bool:
-        """Invalidate all scores if the plugin's cache key has changed. Return True if they are stale."""
-        if self.has_key:
+        """Invalidate all scores if they hold for no other attempt or under another cache key. Return True if stale."""
+        if self.is_volatile:
+            self.all_stale = True
+        elif self.has_key:
             self.all_stale |= not call_guarded(self.plugin.name, "Score", self._is_same_key, cycle)
         return self.all_stale
 
@@ -171,8 +180,14 @@ class ScoreColumn(Struct, eq=False):
 
     # -- final scores ------------------------------------------------------------------------------------------------
 
-    def renormalize(self, cycle: Cycle, feasible: Rows | slice) -> bool:
-        """Update the span after other scores or other feasible rows. Return True if it changed, so all final scores."""
+    def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
+        """Update what final scores depend on, after other raw scores or with other feasible rows, or in each attempt.
+
+        Return True if all final scores may have changed.
+        """
+        if self.is_normalized_whole:
+            self._final = run_normalize(self.plugin, cycle, pod, self._raw_of(feasible).copy()) * self.weight
+            return True
         normalizer, observer, before = self._normalizer, cycle.call_observer, self._span
         if normalizer is None:
             return False
@@ -195,7 +210,12 @@ class ScoreColumn(Struct, eq=False):
         return normalizer.span(self._raw_of(feasible)) if span is None else span
 
     def final(self, rows: Rows | slice) -> Scores | int:
-        """Return the final and weighted scores of some rows; a number if all valid rows have it."""
+        """Return the final and weighted scores of some rows; a number if all valid rows have it.
+
+        Those rows are all feasible ones if `is_normalized_whole`.
+        """
+        if self.is_normalized_whole:
+            return self._final
         if self.uniform is None:
             raw = self._raw_of(rows)
             return self._checked(raw) * self.weight if len(raw) else raw
@@ -207,10 +227,6 @@ class ScoreColumn(Struct, eq=False):
             return rescale(self.plugin, normalizer, raw, self._span)
         check_range(self.plugin, raw)
         return raw
-
-    def normalized_whole(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> Scores:
-        """Return the final and weighted scores of all feasible rows if `is_normalized_whole`."""
-        return run_normalize(self.plugin, cycle, pod, self._raw_of(feasible).copy()) * self.weight
 
     def _raw_of(self, rows: Rows | slice) -> Scores:
         """Return the raw scores of some rows as a read-only array."""

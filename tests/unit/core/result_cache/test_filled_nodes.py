@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api import Cycle, DefaultNormalizeScore, FilterPlugin, NodeInfo, Pod, Reads, Rejection, ScorePlugin
+from pyscheduler.api import (
+    Cycle,
+    DefaultNormalizeScore,
+    FilterPlugin,
+    Mask,
+    NodeInfo,
+    Pod,
+    Reads,
+    Rejection,
+    ScorePlugin,
+)
+from pyscheduler.core.result_cache.invalidation import DirtyRows
 from pyscheduler.core.result_cache.row_scores import RowScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.testing import Harness, node, pod
@@ -82,13 +93,13 @@ def test_scores_are_normalised_over_the_nodes_that_are_left(others: int) -> None
 def test_scores_are_not_refreshed_if_all_nodes_have_the_same_before_normalisation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept, remove_rows = list[bool](), RowScores.remove_rows
+    kept, update_rows = list[bool](), RowScores.update_rows
 
-    def recorded(self: RowScores, cycle: Cycle, pod: Pod, rows: list[int]) -> bool:
-        kept.append(remove_rows(self, cycle, pod, rows))
+    def recorded(self: RowScores, cycle: Cycle, pod: Pod, rows: DirtyRows, feasible: Mask, changed: bool) -> bool:
+        kept.append(update_rows(self, cycle, pod, rows, feasible, changed))
         return kept[-1]
 
-    monkeypatch.setattr(RowScores, "remove_rows", recorded)
+    monkeypatch.setattr(RowScores, "update_rows", recorded)
     assert nodes_of_pods(20, *(("0", absolute) for absolute in "321")) == ["n1", "n2", "n3"]
     assert kept[-1]
 

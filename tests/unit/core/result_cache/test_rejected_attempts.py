@@ -23,9 +23,11 @@ def test_rows_to_score_do_not_grow_with_the_number_of_rejected_attempts(monkeypa
     monkeypatch.setattr(row_results, "_union", recorded)
     harness = Harness()
     harness.add(*(node(f"n{i}", cpu="4") for i in range(NODES)))
+    harness.add(pod("fits").requests(cpu="3"))
+    harness.run()
     for attempt in range(10):
-        harness.add(*(pod(f"running-{attempt}-{i}").on(f"n{i}") for i in range(NODES)))
-        harness.add(pod(f"too-large-{attempt}").requests(cpu="8"))
+        running = (pod(f"running-{attempt}-{i}").requests(cpu="2").on(f"n{i}") for i in range(NODES))
+        harness.add(*running, pod(f"rejected-{attempt}").requests(cpu="3"))
         harness.run()
-    assert not any(name.startswith("too-large") for name in harness.assignments)
+    assert not any(name.startswith("rejected") for name in harness.assignments)
     assert max(sizes) <= 2 * NODES, "those of an attempt, and each node once"
