@@ -1,8 +1,8 @@
-"""Tests of a plugin: a scenario with the real scheduler core in virtual time, and a comparison of both forms."""
+"""Tests of a plugin: a scenario with the real scheduler core in virtual time, checks of both forms and of the cache."""
 
 from gpu_model import GpuModel
 
-from pyscheduler.testing import Harness, assert_forms_agree, node, pod
+from pyscheduler.testing import Harness, assert_cache_agrees, assert_forms_agree, node, pod
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -29,3 +29,12 @@ def test_both_forms_agree() -> None:
     nodes = [node("n1").label("gpu-model", "t4").build(), node("n2").build()]
     for builder in (pod("any"), pod("train").label("gpu-model", "t4")):
         assert_forms_agree(plugin, builder.build(), nodes)
+
+
+def test_cached_results_follow_a_changed_label() -> None:
+    harness = Harness(CONFIG)
+    harness.add(node("n1").label("gpu-model", "t4"), node("n2"))
+    pods = [pod("any"), pod("train").label("gpu-model", "t4")]
+    assert_cache_agrees(harness, *pods)
+    harness.add(node("n1").label("gpu-model", "a100"), node("n2").label("gpu-model", "t4"))
+    assert_cache_agrees(harness, *pods)

@@ -9,7 +9,7 @@ class Reads(enum.IntEnum):
     """Scope of the state on which a plugin's Filter and Score results depend, from narrow to wide.
 
     The scheduler caches the results and recomputes those that may have changed. A scope that is too narrow gives stale
-    results (the plugin conformance suite detects that); one that is too wide costs time.
+    results (`pyscheduler.testing.assert_cache_agrees` detects that); one that is too wide costs time.
     """
 
     OWN_NODE = 1

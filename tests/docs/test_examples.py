@@ -61,7 +61,7 @@ def test_entry_points_load_their_plugins(block: Block) -> None:
 def test_tests_of_the_guide_pass() -> None:
     module = importlib.import_module("test_gpu_model")
     tests = [test for name, test in vars(module).items() if name.startswith("test_")]
-    assert len(tests) == 2
+    assert len(tests) == 3
     for test in tests:
         test()
 

@@ -208,10 +208,10 @@ class RowResults(Struct, eq=False, weakref=True):
             self._mark_dirty([row])
 
     def _mark_dirty(self, rows: DirtyRows) -> None:
-        if self._dirty_rows is not None:
-            self._dirty_rows = _union(self._dirty_rows, rows)
-            if len(self._dirty_rows) > self._size:
-                self._dirty_rows = None
+        dirty = self._dirty_rows
+        if dirty is not None:
+            together = _union(dirty, rows) if len(dirty) else rows
+            self._dirty_rows = None if len(together) > self._size else together
 
     def _existing_rows(self, changed: Rows) -> DirtyRows:
         """Return the changed rows that still exist."""
@@ -265,8 +265,8 @@ def _below(n: int, rows: DirtyRows) -> DirtyRows:
 
 def _union(some: DirtyRows, others: DirtyRows) -> DirtyRows:
     """Return the rows of either; as a list only while they are few."""
-    if not len(some) or not len(others):
-        return others if not len(some) else some
+    if not len(others):
+        return some
     if isinstance(some, list) and isinstance(others, list):
         rows = sorted({*some, *others})
         if are_few(rows):
