@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyscheduler.api import Cycle, Skip
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.state import ClusterState
-from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, assert_forms_agree, node, pod
+from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, assert_cache_agrees, assert_forms_agree, node, pod
 from pyscheduler_plugins.bin_pack import BinPack, BinPackArgs, ResourceWeight
 
 GPU = "nvidia.com/gpu"
@@ -103,3 +103,14 @@ def test_pods_fill_one_node_after_the_other() -> None:
     harness.add(*(pod(f"p{i}").requests(cpu="1") for i in range(8)))
     harness.run()
     assert sorted(list(harness.bindings.values()).count(name) for name in ("n0", "n1", "n2")) == [0, 4, 4]
+
+
+def test_cached_results_follow_pods_and_allocatable_amounts() -> None:
+    harness = Harness(CONFIG)
+    harness.add(*(node(f"n{i}", cpu="4") for i in range(3)))
+    pods = [pod("small").requests(cpu="1"), pod("large").requests(cpu="2"), pod("gpu").request(GPU, "1")]
+    assert_cache_agrees(harness, *pods)
+    harness.add(pod("running").requests(cpu="1").on("n0"))
+    assert_cache_agrees(harness, *pods)
+    harness.add(node("n1", cpu="8").has(GPU, "2"))
+    assert_cache_agrees(harness, *pods)

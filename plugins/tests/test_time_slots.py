@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, assert_forms_agree, node, pod
+from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, assert_cache_agrees, assert_forms_agree, node, pod
 from pyscheduler_plugins.job_budgets import JOB_NAME, MAX_UNAVAILABLE, MIN_AVAILABLE
 from pyscheduler_plugins.time_slots import ALL_ZONES, DAYS, PREEMPTABLE, ZONE, Slots, TimeSlotsArgs, Zone
 
@@ -281,3 +281,13 @@ def test_invalid_argument_is_reported_by_its_path(args: dict[str, Any], message:
     with pytest.raises(ValueError, match=r".") as error:
         TimeSlotsArgs(**args)
     assert str(error.value).startswith(message)
+
+
+def test_cached_results_follow_the_time_and_the_zones_of_nodes() -> None:
+    harness = at(21, node("always"), revocable("n"), revocable("m", "noon"))
+    pods = [pod("plain"), batch("any"), batch("noon", "noon")]
+    for _ in range(17):  # to the start and the end of both slots
+        assert_cache_agrees(harness, *pods)
+        harness.advance(HOUR)
+    harness.add(revocable("n", "noon"))
+    assert_cache_agrees(harness, *pods)
