@@ -146,6 +146,8 @@ def _inherited_faults(cls: type[Plugin]) -> Iterator[str]:
         owner = _definer(cls, name)
         if owner is None or _is_public_api(owner) or getattr(cls, name) in _NARROW_NOTHING:
             continue
+        if name == "node_fields" and cls.node_fields_of is not Plugin.node_fields_of:
+            continue  # not read then
         overriding = cls.__mro__[: cls.__mro__.index(owner)]
         for method in methods:
             if any(method in vars(base) for base in overriding):

@@ -216,6 +216,7 @@ ACCEPTED: list[Callable[[], type]] = [
     lambda: plugin_class(SchedulingGates, pre_enqueue=gates, pre_enqueue_field="scheduling_gates"),
     lambda: plugin_class(DynamicResources, filter=fits, node_fields_of=all_fields),
     lambda: plugin_class(TaintToleration, score=fits, node_fields=NodeFields.ALL),
+    lambda: plugin_class(TaintToleration, score=fits, node_fields_of=all_fields),
     lambda: plugin_class(ReservePlugin, PermitPlugin, reserve=fits, unreserve=fits, permit=fits),
 ]
 
