@@ -97,14 +97,14 @@ def test_figures_are_written_as_a_plot(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_ratios_of_two_checkouts_are_written_as_a_plot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     base = Results([figure("claims", 100.0)], {})
-    turns = [(base, Results([figure("claims", here)], {})) for here in (110.0, 120.0, 150.0)]
+    turns = [(base, Results([figure("claims", here)], {})) for here in (116.0, 120.0, 150.0)]
     monkeypatch.setattr(comparison, "compare", lambda _base, _options, _turns: turns)
 
     result = run("--scenario", "claims", "--compare", "../base", "--svg", str(tmp_path / "plot.svg"))
 
     assert result.exit_code == 1
     svg = (tmp_path / "plot.svg").read_text()
-    assert "1.2 (1.1 to 1.5) SLOWER" in svg
+    assert "1.2 (1.16 to 1.5) SLOWER" in svg
     assert "here / base, less is better" in svg
 
 
@@ -141,6 +141,13 @@ def test_ratio_is_the_median_of_the_turns() -> None:
     ]
     [row] = comparison.ratios(turns)
     assert row.ratio == 1.1
+
+
+def test_row_is_not_marked_if_only_the_machine_was_slower() -> None:
+    base, here = Figure("claims", 5000, 100.0, 98.0, 0.0), Figure("claims", 5000, 160.0, 101.0, 0.0)
+    [row] = comparison.ratios([(Results([base], {}), Results([here], {}))])
+    assert (row.ratio, round(row.fastest, 2)) == (1.6, 1.03)
+    assert not row.is_slower
 
 
 def test_scenario_that_the_base_cannot_run_is_left_out() -> None:
