@@ -355,7 +355,7 @@ class Connection:
         if not problem.status:
             self._metrics.count_result(call.method, 0, attempts.number > 0)
         attempts.number += 1
-        pause = _pause(call.method, attempts.number, problem) if retries else None
+        pause = _pause(call, attempts.number, problem) if retries else None
         if pause is None or attempts.waited + pause > LONGEST_WAIT:
             raise problem
         attempts.waited += pause
@@ -405,13 +405,15 @@ class _Attempts(msgspec.Struct):
     waited: float = 0.0
 
 
-def _pause(method: str, attempts: int, problem: RequestError) -> float | None:
+def _pause(call: Call, attempts: int, problem: RequestError) -> float | None:
     """Return the seconds until the call may be retried, None if it may not."""
     if problem.status == 429 and attempts < _BUSY_TRIES:
-        return problem.retry_after or 1.0
+        # Not a busy server but a disruption budget: when to try again is up to the caller, as with client-go.
+        is_budget = problem.retry_after is None and call.path.endswith("/eviction")
+        return None if is_budget else problem.retry_after or 1.0
     if problem.status == 401 and attempts == 1:
         return 0.0
-    safe = problem.reason == UNREACHABLE or method in READS
+    safe = problem.reason == UNREACHABLE or call.method in READS
     fault = problem.status == 0 or (problem.status >= 500 and problem.retry_after is not None)
     if fault and safe and attempts < _FAULT_TRIES:
         return problem.retry_after or _FIRST_PAUSE * 2 ** (attempts - 1)

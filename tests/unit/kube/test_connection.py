@@ -88,6 +88,23 @@ async def test_429_is_retried_after_the_requested_pause_for_any_method(
     assert clock.slept == [3.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("reply", "slept"),
+    [
+        pytest.param(refused(429), [], id="forbidden by a disruption budget"),
+        pytest.param(refused(429, retry_after=10), [10.0], id="budget not yet observed, or a busy server"),
+    ],
+)
+async def test_eviction_is_retried_only_when_the_server_says_when(
+    api: FakeApi, connection: Connection, clock: VirtualClock, reply: Reply, slept: list[float]
+) -> None:
+    path = "/api/v1/namespaces/default/pods/p/eviction"
+    api.script(path, reply, ok({}))
+    with contextlib.nullcontext() if slept else pytest.raises(ApiError):
+        await connection.request("POST", path, b"{}")
+    assert clock.slept == slept
+
+
 async def test_429_is_raised_after_ten_tries(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, *[refused(429, retry_after=1)] * 20)
     with pytest.raises(ApiError) as caught:
