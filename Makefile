@@ -33,7 +33,7 @@ docs: build/docs-venv/.ready ## Build the docs site into build/docs; a broken li
 docs-picture: $(VENV)/.dev ## Renew the picture of `make run` in the README
 	@$(BIN)/python -m tools.terminal_picture
 
-slow: $(VENV)/.dev ## What `make test` leaves out: stories in real time on the embedded cluster, floods of hostile objects
+slow: $(VENV)/.dev ## What `make test` leaves out: stories in real time on the embedded cluster, floods, the longest searches for planted bugs
 	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults -m slow
 
 e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the end-to-end suite against it

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.scenario import Scenario, job
 from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, node, pod, queue
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 
 async def until_started(cluster: Scenario, expected: dict[str, int], machine: Manifest, *jobs: Gang) -> None:

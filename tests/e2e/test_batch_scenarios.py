@@ -27,7 +27,7 @@ from tests.scenarios.batch.manifests import (
     slots,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 # -- placement ---------------------------------------------------------------------------------------------------------
 

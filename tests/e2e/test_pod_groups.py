@@ -27,7 +27,7 @@ from tests.e2e.plane import REAL, Plane, new_namespace, opened, real
 from tests.e2e.scheduler import ROOT, create_documents, install_batch, replica, scheduler_with
 from tests.e2e.workloads import hollow_nodes, in_pool, job, placed, pod, pod_spec, running, unscheduled
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 CONFIG = ROOT / "config" / "batch.yaml"
 JOBS_ROLE = ROOT / "manifests" / "overlays" / "batch" / "volcano-jobs.yaml"

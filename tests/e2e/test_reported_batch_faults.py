@@ -35,7 +35,7 @@ from tests.scenarios.batch.manifests import (
     slots,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 SLOW = 4.0

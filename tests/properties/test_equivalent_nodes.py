@@ -134,9 +134,9 @@ def _number_of_devices(self: Any, pool: Any, usable_of: Any) -> Any:
 POOL = EquivalentNodes._pool
 PLANTED = [
     pytest.param(equivalent_nodes, "_use", _no_use, id="devices in use"),
-    pytest.param(equivalent_nodes, "_use", _no_consumed_amounts, id="consumed capacity"),
+    pytest.param(equivalent_nodes, "_use", _no_consumed_amounts, id="consumed capacity", marks=pytest.mark.slow),
     pytest.param(EquivalentNodes, "_pool", _number_of_devices, id="fields of devices"),
-    pytest.param(equivalent_nodes, "_usable", lambda *_: (), id="nodes of devices"),
+    pytest.param(equivalent_nodes, "_usable", lambda *_: (), id="nodes of devices", marks=pytest.mark.slow),
 ]
 
 

@@ -59,7 +59,7 @@ def _miss_freed_resources(patch: Patch) -> None:
     [
         (_miss_removed_taints, "taints"),
         (_miss_larger_nodes, "large"),
-        (_miss_freed_anti_affinity, "pod-affinity"),
+        pytest.param(_miss_freed_anti_affinity, "pod-affinity", marks=pytest.mark.slow),
         (_miss_new_volumes, "volumes"),
         (_miss_freed_resources, "preemption"),
     ],
