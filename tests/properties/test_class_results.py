@@ -65,13 +65,13 @@ def _keep_class_filters(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_class_scores(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassResults, "_score_key", lambda self, _, scored: (id(self._classes.table), scored.tobytes()))
+    patch.setattr(ClassResults, "_score_key", lambda self, _, scored, *_of: (id(self._classes.table), scored.tobytes()))
 
 
 def _keep_scores_of_other_classes(patch: pytest.MonkeyPatch) -> None:
     key: Any = ClassResults._score_key
 
-    patch.setattr(ClassResults, "_score_key", lambda self, cycle, scored: key(self, cycle, scored[:0]))
+    patch.setattr(ClassResults, "_score_key", lambda self, cycle, scored, of: key(self, cycle, scored[:0], of))
 
 
 def _keep_totals_of_moved_rows(patch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,6 @@ class ClassResults:
         self.scores: Sequence[Weighted] = profile.class_scores
         """The plugins that PreScore did not skip."""
         self._filter_equivalences: PluginEquivalences = ()
-        self._score_equivalences: PluginEquivalences = ()
         self.codes: Ints | None = None
         """By class, which may have no nodes: 0 if the pod fits, else one plus the index of the rejection.
 
@@ -158,21 +157,22 @@ class ClassResults:
         PluginFailed if a plugin raises.
         """
         classes, totals = self._classes, self._totals
-        if self.scores:
-            self._score_equivalences = equivalences = [
-                (each.plugin, _equivalence(each.plugin, "Score", each.plugin.score_equivalence, cycle))
-                for each in self.scores
-            ]
+        equivalences = [
+            (each.plugin, _equivalence(each.plugin, "Score", each.plugin.score_equivalence, cycle))
+            for each in self.scores
+        ]
+        if equivalences:
             classes.refresh([*self._filter_equivalences, *equivalences] if self.filters else equivalences, "Score")
             if self.filters and self._table is not classes.table:
                 self._run_filters(cycle, pod)
         totals.follow(classes, rows, self.codes)
-        totals.refresh(classes, rows, self._run_scores(cycle, pod) if self.scores else totals.rejected_sums)
+        sums = self._run_scores(cycle, pod, equivalences) if equivalences else totals.rejected_sums
+        totals.refresh(classes, rows, sums)
 
-    def _run_scores(self, cycle: Cycle, pod: Pod) -> Ints:
+    def _run_scores(self, cycle: Cycle, pod: Pod, equivalences: PluginEquivalences) -> Ints:
         """Return the sum of the weighted scores of each class, REJECTED where the pod does not fit."""
         scored = self._totals.scored
-        key = self._score_key(cycle, scored)
+        key = self._score_key(cycle, scored, equivalences)
         if key is None or key != self._last_score_key:
             self._last_score_key = None  # until all have run, in case one raises
             sums = self._totals.rejected_sums.copy()
@@ -182,14 +182,14 @@ class ClassResults:
             self._last_score_key = key
         return self._sums
 
-    def _score_key(self, cycle: Cycle, scored: Rows) -> Hashable | None:
+    def _score_key(self, cycle: Cycle, scored: Rows, equivalences: PluginEquivalences) -> Hashable | None:
         """Return the cache key of the scores; None if the plugins have to run."""
         classes = self._classes
         if classes.is_by_row:
             return None
         keys = _cache_keys("Score", [(each.plugin, each.plugin.score_cache_key) for each in self.scores], cycle)
         # The table is compared by identity.
-        return None if keys is None else (classes.table, scored.tobytes(), *self._score_equivalences, *keys)
+        return None if keys is None else (classes.table, scored.tobytes(), *equivalences, *keys)
 
     def _final_scores(self, weighted: Weighted, cycle: Cycle, pod: Pod, scored: Rows) -> Scores:
         """Return the normalised scores of the scored classes."""

@@ -59,8 +59,6 @@ class EquivalenceCache:
         """Plugins that PreFilter and PreScore skipped."""
         self._excluded: Mask | None = None
         """Rows that pass all filters but are not feasible, because nominated pods need the space."""
-        self.best: TopScores | ClassResults = self.rows.scores.top_scores
-        """The feasible rows with the best total, after `refresh_scores`."""
         self._are_rejected_excluded = False
         """True if `rows` excludes the rows of rejected classes too."""
         self.with_nominated_pods: dict[str, tuple[Hashable, Status | None]] = {}
@@ -266,25 +264,24 @@ class EquivalenceCache:
         rows = self._classes.feasible_rows(self.rows)
         return self._state.table(None if isinstance(rows, slice) else rows)
 
-    def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
-        """Update the totals of all feasible nodes. PluginFailed if a plugin raises."""
+    def refresh_scores(self, cycle: Cycle, pod: Pod) -> TopScores | ClassResults:
+        """Update the totals of all feasible nodes; return those with the best one. PluginFailed if a plugin raises."""
         rows, classes = self.rows, self._classes
         rows.refresh_scores(cycle, pod, self._skipped_scores)
         if classes.rejects_rows and not self._are_rejected_excluded and rows.scores.depend_on_feasibility:
             self._are_rejected_excluded = True
             self._exclude()
             rows.refresh_scores(cycle, pod, self._skipped_scores)
-        self.best = rows.scores.top_scores
-        if classes.rejects_rows or classes.scores:
-            classes.score(cycle, pod, rows)
-            self.best = classes
+        if not classes.rejects_rows and not classes.scores:
+            return rows.scores.top_scores
+        classes.score(cycle, pod, rows)
+        return classes
 
     @property
     def totals(self) -> Totals:
         """Sum of all weighted scores by row, negative where the row is not feasible."""
-        if self.best is self._classes:
-            return self._classes.totals
-        return self.rows.scores.total
+        classes = self._classes
+        return classes.totals if classes.rejects_rows or classes.scores else self.rows.scores.total
 
 
 class EquivalenceCaches:

@@ -151,7 +151,8 @@ class RowResults(Struct, eq=False, weakref=True):
         if changed:
             self._refresh_nodes(cycle, pod, self._existing_rows(nodes), changed)
         usage_rows = self._existing_rows(usage)
-        self.scores.invalidate_usage(usage_rows)
+        if self.scores.reads_usage:
+            self.scores.invalidate_usage(usage_rows)
         self._mark_dirty(usage_rows)
         self._filter_rows(cycle, pod, usage_rows, filters.usage_readers)
         if is_stale:

@@ -154,8 +154,8 @@ class RowScores(Struct, eq=False):
     _normalized: Sequence[ScoreColumn] = ()
     """Columns with scores that depend on which other nodes are feasible, unless they are uniform."""
     _uncached: Sequence[UncachedScore] = ()
-    _reads_usage: bool = False
-    """True if a column changes with the pods on nodes, or in each attempt."""
+    reads_usage: bool = False
+    """True if a column changes with the pods on nodes, so `invalidate_usage` has an effect, or in each attempt."""
     _scored: Mask = _NO_ROWS
     """Rows with valid scores in all columns that are not stale."""
     _is_current: bool = False
@@ -167,8 +167,6 @@ class RowScores(Struct, eq=False):
     """Sum of all plugins."""
     top_scores: TopScores = field(default_factory=TopScores)
     """The rows with the best `total`."""
-    _top_scores_current: bool = False
-    """True if `top_scores` is up to date with `total`."""
 
     @staticmethod
     def of(profile: Profile, state: ClusterState) -> RowScores:
@@ -227,8 +225,7 @@ class RowScores(Struct, eq=False):
         self._keyed = [column for column in columns if column.has_key]
         self._keyed_by_node = [column for column in self._keyed if column.plugin.has_score_key]
         self._normalized = [column for column in columns if column.depends_on_others]
-        self._reads_usage = any(each.is_normalized_whole or each.scopes[USAGE] is not Scope.NOWHERE for each in columns)
-        self._top_scores_current = False
+        self.reads_usage = any(each.is_normalized_whole or each.scopes[USAGE] is not Scope.NOWHERE for each in columns)
 
     def resize(self, n: int) -> None:
         """Adapt to the number of nodes."""
@@ -239,7 +236,7 @@ class RowScores(Struct, eq=False):
             self._column_total = grown(self._column_total, n) if n > before else self._column_total[:n]
         for column in self._columns.values():
             column.resize(n)
-        self._top_scores_current = False
+        self.top_scores.reset(self.total)
 
     def invalidate_nodes(self, rows: DirtyRows, readers: frozenset[str]) -> bool:
         """Invalidate the raw scores that are stale because nodes have changed, of the plugins that read the change.
@@ -255,8 +252,7 @@ class RowScores(Struct, eq=False):
 
     def invalidate_usage(self, rows: DirtyRows) -> None:
         """Invalidate the raw scores that are stale because pods were added or removed in some rows."""
-        if self._reads_usage:
-            self._invalidate(USAGE, rows, self._columns.values())
+        self._invalidate(USAGE, rows, self._columns.values())
 
     def _invalidate(self, change: Change, rows: DirtyRows, columns: Iterable[ScoreColumn]) -> None:
         is_dirty = False
@@ -284,7 +280,7 @@ class RowScores(Struct, eq=False):
 
         Return False, updating none, if others may change. `feasible` and `feasible_changed` as in `refresh`.
         """
-        if not self._top_scores_current or not self._is_current or self._reads_usage:
+        if not self._is_current or self.reads_usage:
             return False
         if feasible_changed:
             if not isinstance(rows, list) or any(feasible[row] for row in rows):
@@ -301,7 +297,6 @@ class RowScores(Struct, eq=False):
         else:
             inside = select_rows(rows, feasible[rows])
             self._sum_rows(cycle, pod, inside, inside)
-            self._reset_top_scores()
         return True
 
     def refresh(
@@ -329,7 +324,6 @@ class RowScores(Struct, eq=False):
                 self._sum_row(cycle, pod, row, bool(feasible[row]))
         elif not isinstance(rows, list):
             self._sum_rows(cycle, pod, due, rows)
-        self._reset_top_scores()
         self._is_current = True
 
     def _refresh_columns(
@@ -365,7 +359,7 @@ class RowScores(Struct, eq=False):
             if before is not None and rows is not fitting:
                 # Uncached scores are not stored, but they did not change where nothing is due.
                 self.total[fitting] += sums - (before if isinstance(before, int) else before[fitting])
-                self._top_scores_current = False
+                self.top_scores.reset(self.total)
         elif not isinstance(before, int):
             some = np.array(rows, np.intp) if isinstance(rows, list) else rows
             before[some] = sum((column.final(some) for column in columns), 0)
@@ -387,40 +381,32 @@ class RowScores(Struct, eq=False):
                 now += uncached.of(cycle, pod, node)
         before = self.total.item(row)
         self.total[row] = now
-        if now != before and self._top_scores_current:
+        if now != before:
             self.top_scores.update(row)
 
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
         """Add the uncached scores to the sum of the columns for many rows, some of which are feasible."""
-        self._top_scores_current = False
-        summed = self._column_total
+        summed, table = self._column_total, self._state.table
         assert summed is not None, "the columns are summed before"
-        sums: Scores | int
         if isinstance(feasible_rows, slice):
-            totals = np.full(feasible_rows.stop, summed, self.total.dtype)
+            self.total = np.full(feasible_rows.stop, summed, self.total.dtype)
             for uncached in self._uncached:
-                totals += uncached.of_all(cycle, pod, self._state.table()).astype(totals.dtype, copy=False)
-            self.total = totals
-            return
-        if isinstance(due, slice):
+                self.total += uncached.of_all(cycle, pod, table()).astype(self.total.dtype, copy=False)
+        elif isinstance(due, slice):
             self.total = np.full(due.stop, self._infeasible, self.total.dtype)
         elif feasible_rows is not due:
             self.total[due] = self._infeasible
+        self.top_scores.reset(self.total)
+        if isinstance(feasible_rows, slice):
+            return
         if are_few(feasible_rows):
             for row in feasible_rows.tolist():
                 self._sum_row(cycle, pod, row, fits=True)
             return
-        sums = summed if isinstance(summed, int) else summed[feasible_rows]
-        table = self._state.table(feasible_rows)
+        sums: Scores | int = summed if isinstance(summed, int) else summed[feasible_rows]
         for uncached in self._uncached:
-            sums = sums + uncached.of_all(cycle, pod, table)
+            sums = sums + uncached.of_all(cycle, pod, table(feasible_rows))
         self.total[feasible_rows] = sums
-
-    def _reset_top_scores(self) -> None:
-        """Let the top scores start over if totals were changed without reporting each."""
-        if not self._top_scores_current:
-            self.top_scores.reset(self.total)
-            self._top_scores_current = True
 
 
 def _unscored(rows: DirtyRows | slice, scored: Mask) -> DirtyRows:

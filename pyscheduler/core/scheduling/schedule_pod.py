@@ -274,9 +274,9 @@ def prioritize_nodes(
     cache.pre_score(cycle, pod)
     points.pre_score.leave()
     points.score.began = points.score.clock()
-    cache.refresh_scores(cycle, pod)
+    best = cache.refresh_scores(cycle, pod)
     points.score.leave()
-    return cache.best if rows is None else ScoredRows(rows, cache.totals[rows].astype(np.int64))
+    return best if rows is None else ScoredRows(rows, cache.totals[rows].astype(np.int64))
 
 
 def prioritize_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
