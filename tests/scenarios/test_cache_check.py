@@ -107,6 +107,23 @@ class ByImageSignedAlike(ByImage):
         return ()
 
 
+class ByName(ScorePlugin):
+    """The pod of the node's name prefers the node."""
+
+    name = "ByName"
+    reads = Reads.OWN_NODE
+    reads_identity = True
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return 100 if pod.name == node.name else 0
+
+
+class ByNameCached(ByName):
+    """Says that it does not read the pod's name."""
+
+    reads_identity = False
+
+
 class Limited(PreFilterPlugin):
     """No pods as long as there is a Limit."""
 
@@ -176,6 +193,7 @@ STORIES = {
     ),
     "reads_labels": (SameTeam, SameTeamWithoutLabels, nothing, [pod("b"), RED], "the Filter status of n0 is Success"),
     "sign_group": (ByImage, ByImageSignedAlike, nothing, [FIRST, SECOND], "the total score of n0"),
+    "reads_identity": (ByName, ByNameCached, nothing, [pod("n0"), pod("n1")], "the total score of n0"),
     "score_cache_key": (Keyed, WrongKey, limit, [pod("a")], "the total score of n0"),
     "reads of PreFilter": (Limited, LimitedByNodes, limit, [pod("a")], "PreFilter's result is Success in the cache"),
 }

@@ -55,18 +55,22 @@ class Absolute(Label):
     name = "Absolute"
 
 
-def nodes_of_pods(others: int, *labels: tuple[str, str]) -> list[str]:
-    """Return the nodes of three pods, one after the other; each node has labels with its two scores."""
+def one_pod_on_each_node() -> Harness:
     plugins = (
         "PrioritySort",
         "DefaultBinder",
         *(f"{__name__}:{each}" for each in ("OnePod", "Normalized", "Absolute")),
     )
     enabled = ", ".join(f'{{name: "{name}"}}' for name in plugins)
-    harness = Harness(
+    return Harness(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
         f'- plugins: {{multiPoint: {{disabled: [{{name: "*"}}], enabled: [{enabled}]}}}}\n'
     )
+
+
+def nodes_of_pods(others: int, *labels: tuple[str, str]) -> list[str]:
+    """Return the nodes of three pods, one after the other; each node has labels with its two scores."""
+    harness = one_pod_on_each_node()
     for i, (normalized, absolute) in enumerate(labels):
         harness.add(node(f"n{i + 1}").label("Normalized", normalized).label("Absolute", absolute))
     harness.add(*(node(f"other{i}") for i in range(others)))
@@ -109,3 +113,16 @@ def test_kept_scores_would_change_the_node_if_they_were_normalised_over_others(
 ) -> None:
     monkeypatch.setattr(ScoreColumn, "is_same_without_rows", lambda self, cycle: True)
     assert nodes_of_pods(20, *DEPENDENT) == ["n1", "n3", "n2"]
+
+
+@OTHERS
+def test_node_that_is_freed_when_another_is_filled_is_scored(others: int) -> None:
+    harness = one_pod_on_each_node()
+    best, good = node("best").label("Absolute", "90"), node("good").label("Absolute", "50")
+    harness.add(best, good, node("fair").label("Absolute", "10"), *(node(f"other{i}") for i in range(others)))
+    harness.add(pod("running").on("best"), pod("a"))
+    harness.run()
+    harness.delete_pod("running")
+    harness.add(pod("b"))
+    harness.run()
+    assert harness.assignments == {"a": "good", "b": "best"}
