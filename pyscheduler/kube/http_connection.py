@@ -20,6 +20,7 @@ from msgspec import Struct
 from pyscheduler.kube.deadlines import KEEP_ALIVE
 from pyscheduler.kube.errors import RequestError, connection_lost_error, timeout_error, unreachable_error
 from pyscheduler.kube.http1 import MalformedResponse, Response, ResponseParser
+from pyscheduler.kube.loop_socket import loop_socket
 from pyscheduler.kube.tls_session_cache import cache_session
 
 _ROOM, _STREAM_ROOM = 1 << 14, 1 << 18
@@ -349,7 +350,9 @@ async def open_connection(address: Address, make: Callable[[], AnyConnection], s
     try:
         async with asyncio.timeout(seconds):
             found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-            made = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
+            made = await start_connection(
+                found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1, socket_factory=loop_socket
+            )
             _, connection = await loop.create_connection(
                 make, sock=made, ssl=address.tls, server_hostname=address.server_hostname
             )

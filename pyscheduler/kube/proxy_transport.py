@@ -21,6 +21,7 @@ from pyscheduler.kube.errors import (
 )
 from pyscheduler.kube.http1 import ACCEPT, JSON, Response
 from pyscheduler.kube.http_connection import Limits
+from pyscheduler.kube.loop_socket import loop_socket
 from pyscheduler.kube.pool import IDLE, READS, Call, Stream
 
 
@@ -115,7 +116,10 @@ class ProxyTransport:
 
 def _session(route: Route, limit: int, user_agent: str) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
-        limit=limit, ssl=route.tls if route.tls is not None else True, keepalive_timeout=IDLE
+        limit=limit,
+        ssl=route.tls if route.tls is not None else True,
+        keepalive_timeout=IDLE,
+        socket_factory=loop_socket,
     )
     return aiohttp.ClientSession(
         connector=connector,

@@ -16,6 +16,7 @@ from yarl import URL
 from pyscheduler.config.types import ExtenderConfig as Configured
 from pyscheduler.config.types import ExtenderTLS
 from pyscheduler.core.extenders.extender import ExtenderFailed
+from pyscheduler.kube.loop_socket import loop_socket
 
 MOST_BYTES = 256 * 1024 * 1024
 """Bytes of the longest response that is read: extenders may send back every node of the request."""
@@ -80,7 +81,7 @@ class Client:
         if self._opened is None:
             self._opened = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    ssl=self._tls if self._tls is not None else True, keepalive_timeout=IDLE
+                    ssl=self._tls if self._tls is not None else True, keepalive_timeout=IDLE, socket_factory=loop_socket
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=self._timeout),
