@@ -11,9 +11,8 @@ class LoopSocket(socket.socket):
 
     If a server resets a connection during the TLS handshake, uvloop (0.23) closes the descriptor but leaves its
     number to the socket object that it was given. An ordinary one closes that number again when it is freed, and
-    with it the connection that has it by then, whose transport does not notice. From then on every connection fails
-    to be opened with "File descriptor ... is used by transport", since the kernel assigns that number again and
-    again.
+    with it the connection that has the number by then. The transport of that connection stays open, so all further
+    connections, to which the kernel assigns the number again, fail with "File descriptor ... is used by transport".
     """
 
     def __del__(self) -> None:

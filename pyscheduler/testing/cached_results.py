@@ -1,7 +1,7 @@
 """Comparison of cached results with fresh ones, for the tests of any plugin.
 
-The scheduler caches Filter and Score results as long as a plugin's `reads`, `node_fields`, `sign_group` and cache keys
-say. If they say less than the plugin reads, pods are placed by stale results, without an error.
+`reads`, `node_fields`, `sign_group` and cache keys of a plugin declare for how long its Filter and Score results are
+cached. If they declare less than the plugin reads, pods are placed by stale results, without an error.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Evaluation(NamedTuple):
     """Results of one pod by node name."""
 
     rejection: Status | None
-    """PreFilter's; without other results then."""
+    """PreFilter's; there are no other results then."""
     statuses: dict[str, Status | None]
     totals: dict[str, int]
     """Those of the feasible nodes."""
@@ -91,5 +91,5 @@ def _shown(status: Status | None) -> str:
 
 
 def _raise(pod: Pod, what: str, cached: object, fresh: object) -> None:
-    declared = "a plugin reads more than its reads, node_fields, sign_group or cache key say"
+    declared = "a plugin reads more than its reads, node_fields, sign_group or cache key declare"
     raise AssertionError(f"pod {pod.key}: {what} is {cached} in the cache, but now it is {fresh}: {declared}")

@@ -1,4 +1,4 @@
-"""assert_cache_agrees finds declarations that say less than a plugin reads, by the change that they leave out."""
+"""assert_cache_agrees detects declarations of less than a plugin reads, by the change that they leave out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TwoPods(FilterPlugin):
 
 
 class TwoPodsOfOwnNode(TwoPods):
-    """Says that it does not read the pods on the node."""
+    """Declares that it does not read the pods on the node."""
 
     reads = Reads.OWN_NODE
 
@@ -52,7 +52,7 @@ class FewestPods(ScorePlugin):
 
 
 class FewestPodsOfOwnNode(FewestPods):
-    """Says that it does not read the pods on the node."""
+    """Declares that it does not read the pods on the node."""
 
     reads = Reads.OWN_NODE
 
@@ -69,7 +69,7 @@ class Open(FilterPlugin):
 
 
 class OpenByImages(Open):
-    """Says that it reads the images on nodes instead of their labels."""
+    """Declares that it reads the images on nodes instead of their labels."""
 
     node_fields = NodeFields.IMAGES
 
@@ -85,7 +85,7 @@ class SameTeam(FilterPlugin):
 
 
 class SameTeamWithoutLabels(SameTeam):
-    """Says that it does not read the pod's labels."""
+    """Declares that it does not read the pod's labels."""
 
     reads_labels = False
 
@@ -101,7 +101,7 @@ class ByImage(ScorePlugin):
 
 
 class ByImageSignedAlike(ByImage):
-    """Says that it reads nothing of a pod's template."""
+    """Declares that it reads nothing of a pod's template."""
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         return ()
@@ -119,7 +119,7 @@ class ByName(ScorePlugin):
 
 
 class ByNameCached(ByName):
-    """Says that it does not read the pod's name."""
+    """Declares that it does not read the pod's name."""
 
     reads_identity = False
 
@@ -136,7 +136,7 @@ class Limited(PreFilterPlugin):
 
 
 class LimitedByNodes(Limited):
-    """Says that it reads nodes only."""
+    """Declares that it reads nodes only."""
 
     reads = Reads.ALL_NODES
 
@@ -221,7 +221,7 @@ WRONG = [pytest.param(wrong, *rest, id=name) for name, (_, wrong, *rest) in STOR
 
 
 @pytest.mark.parametrize(("plugin", "change", "pods", "message"), WRONG)
-def test_declaration_that_says_too_little_is_named(
+def test_stale_result_is_named_if_a_declaration_is_too_narrow(
     plugin: type, change: Change, pods: list[PodBuilder], message: str, nodes: int
 ) -> None:
     with pytest.raises(AssertionError, match=message):
@@ -229,7 +229,7 @@ def test_declaration_that_says_too_little_is_named(
 
 
 @pytest.mark.parametrize(("plugin", "change", "pods"), RIGHT)
-def test_declarations_that_say_enough_pass(plugin: type, change: Change, pods: list[PodBuilder], nodes: int) -> None:
+def test_complete_declarations_pass(plugin: type, change: Change, pods: list[PodBuilder], nodes: int) -> None:
     story(plugin, change, pods, nodes)
 
 

@@ -98,7 +98,7 @@ class ScoreColumn(Struct, eq=False):
     @property
     def bytes(self) -> int:
         """Memory of the column in bytes."""
-        return self._raw.nbytes
+        return self._raw.nbytes + self._final.nbytes
 
     def resize(self, n: int) -> None:
         """Adapt to `n` rows; new rows are to be scored."""

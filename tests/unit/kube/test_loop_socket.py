@@ -13,13 +13,17 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
-import aiohttp
 import pytest
 import uvloop
 
+from pyscheduler.config.types import ExtenderConfig
+from pyscheduler.core.extenders.extender import ExtenderFailed
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.errors import RequestError
 from pyscheduler.kube.http_connection import Address, HttpConnection, open_connection
-from pyscheduler.kube.loop_socket import loop_socket
+from pyscheduler.kube.pool import Call
+from pyscheduler.kube.proxy_transport import ProxyTransport, Route
+from pyscheduler.shell.extenders.client import Client
 
 ATTEMPTS = 200
 DESCRIPTORS = "/proc/self/fd"
@@ -54,30 +58,40 @@ def port() -> Iterator[int]:
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-async def with_pool_connection(port: int) -> None:
+async def open_pool_connection(port: int) -> None:
     address = Address.of(f"https://127.0.0.1:{port}", TLS, "localhost")
     await open_connection(address, lambda: HttpConnection(lambda _: None, lambda _: None), 5.0)
 
 
-async def with_aiohttp(port: int) -> None:
-    connector = aiohttp.TCPConnector(ssl=TLS, socket_factory=loop_socket)
-    async with aiohttp.ClientSession(connector=connector) as session:
-        await session.get(f"https://127.0.0.1:{port}/")
+async def call_extender(port: int) -> None:
+    client = Client(ExtenderConfig(f"https://127.0.0.1:{port}"))
+    try:
+        await client.send("filter", b"{}")
+    finally:
+        await client.close()
 
 
-@pytest.mark.parametrize("open_one", [with_pool_connection, with_aiohttp])
+async def call_through_proxy(port: int) -> None:
+    transport = ProxyTransport(Route("https://server", f"https://127.0.0.1:{port}", TLS, None), 1, Deadlines(), "tests")
+    try:
+        await transport.call(Call("GET", "/"), "")
+    finally:
+        await transport.close()
+
+
+@pytest.mark.parametrize("open_one", [open_pool_connection, call_extender, call_through_proxy])
 @pytest.mark.parametrize("runner", [uvloop.run, asyncio.run])
 def test_reset_during_the_handshake_closes_its_own_descriptor_and_no_other(
     port: int, open_one: Callable[[int], Awaitable[None]], runner: Callable[..., object]
 ) -> None:
     problems: list[BaseException] = []
-    """What keeps the sockets of failed attempts alive, as an outage does that remembers its last error."""
+    """Errors that keep the sockets of failed attempts alive, as the last error of an outage does."""
 
     async def fail() -> None:
         for _ in range(ATTEMPTS):
             try:
                 await open_one(port)
-            except (RequestError, aiohttp.ClientError, OSError) as problem:
+            except (RequestError, ExtenderFailed) as problem:
                 problems.append(problem)
             await asyncio.sleep(0)
         others = [each for _ in range(ATTEMPTS) for each in socket.socketpair()]  # they take the numbers that are free

@@ -1,4 +1,4 @@
-"""Calls that a busy or broken server does not answer well: which of them are repeated, and after what pause."""
+"""Retries of calls to a busy or broken server, and the pauses before them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_429_is_retried_after_the_requested_pause_for_any_method(
         pytest.param(refused(429, retry_after=10), [10.0], id="budget not yet observed, or a busy server"),
     ],
 )
-async def test_eviction_is_retried_only_when_the_server_says_when(
+async def test_eviction_is_retried_only_after_a_response_with_retry_after(
     api: FakeApi, connection: Connection, clock: VirtualClock, reply: Reply, slept: list[float]
 ) -> None:
     path = "/api/v1/namespaces/default/pods/p/eviction"
