@@ -45,7 +45,7 @@ class ScoreColumn(Struct, eq=False):
     is_volatile: bool
     """True if all scores are stale as soon as any pod is added or removed."""
     is_normalized_whole: bool
-    """True if the final scores of all feasible rows are computed in each attempt."""
+    """True if the plugin has a NormalizeScore of its own, which runs on all feasible rows in each attempt."""
     has_key: bool
     """True if all scores are stale once the plugin's cache key has changed."""
     _key: Hashable | None = None
@@ -71,7 +71,7 @@ class ScoreColumn(Struct, eq=False):
         reads_all_nodes = (plugin.score_reads or plugin.reads) is Reads.ALL_NODES
         has_key = has_own_key and not is_volatile and (reads_all_nodes or plugin.has_score_key)
         scopes = (Scope.ROWS, *scopes[NODE + 1 :]) if has_key else scopes
-        whole = is_volatile or overrides_normalize(plugin)
+        whole = overrides_normalize(plugin)
         return ScoreColumn(plugin, weighted.weight, evaluations, scopes, is_volatile, whole, has_key)
 
     @property
@@ -82,7 +82,7 @@ class ScoreColumn(Struct, eq=False):
     @property
     def depends_on_others(self) -> bool:
         """True if a node's final score depends on which other nodes are feasible."""
-        return self.plugin.normalizer is not None or overrides_normalize(self.plugin)
+        return self.plugin.normalizer is not None or self.is_normalized_whole
 
     @property
     def _normalizer(self) -> Normalizer | None:
