@@ -133,8 +133,10 @@ def find_nodes_that_fit_pod(
             filtered.fits, filtered.evaluated_rows, nominated.node.row if nominated else None
         )
         count = len(rows)
-    elif count == 1 or filtered.cache is None:
+    elif filtered.cache is None:
         rows = np.flatnonzero(filtered.fits)
+    elif count == 1:
+        rows = np.array([filtered.fits.argmax()])
     if not count:
         return filtered.diagnosis(runtime.state, pre)
     return FeasibleNodes(count, rows, filtered.cache if count == filtered.feasible_count else None)
