@@ -149,6 +149,10 @@ class QuotaPlugin(Plugin):
         again for a group that waits once the usage or a queue has changed, so no events need to be registered for that.
         """
 
+    def take_ended_claims(self) -> bool:
+        """Return True if, since the last call, `exceeded` has let other queues allocate more without other usage."""
+        return False
+
     def exceeded_limit(self, group: PodGroup, request: Amounts) -> str:  # noqa: ARG002
         """Return which limit of the group's `accounts` the request exceeds, "" if none.
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.quota_waits import QuotaWaits
-from pyscheduler.core.pod_groups.usage import ReportedUsage
 from pyscheduler_plugins.queues import claims
 from tests.properties.profiles import assert_caught, quick
 from tests.scenarios.batch.cluster import Cluster
@@ -149,10 +149,16 @@ def test_no_group_waits_for_a_queue_that_may_allocate(drawn: tuple[tuple[Limits,
     check(drawn)
 
 
+def _changes_of_limits(groups: PodGroupManager) -> bool:
+    groups.report_usage()
+    changed, groups._limits_changed = groups._limits_changed, False
+    return changed
+
+
 PLANTED: Final[dict[str, tuple[Any, str, Any]]] = {
     "no group is woken": (QuotaWaits, "retry", lambda *_, **__: None),
     "queues hold back each other": (claims, "is_held_back", lambda *_: False),
-    "only changes of queues and nodes wake groups": (ReportedUsage, "take_changed", lambda _: False),
+    "only changes of queues and nodes wake groups": (PodGroupManager, "take_quota_changes", _changes_of_limits),
 }
 
 

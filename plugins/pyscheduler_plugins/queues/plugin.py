@@ -6,12 +6,16 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pyscheduler.api import (
     ClusterEvent,
     ClusterEventWithHint,
     EvictionRank,
     EvictionUnit,
     Handle,
+    NodeTable,
     Pod,
     PodGroup,
     PodGroupKey,
@@ -19,6 +23,7 @@ from pyscheduler.api import (
     ResourceKind,
 )
 from pyscheduler.api.resources import Amounts
+from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.delays import Delays, check_seconds
 from pyscheduler_plugins.queues.devices import (
@@ -123,6 +128,11 @@ class Queues(QuotaPlugin):
         self._by_namespace: Mapping[str, str] = {}
         self._resources: set[str] = set()
         self._nodes: tuple[int, int] = (-1, -1)
+        self._has_ended_claims = False
+        self._usable_amounts: dict[str, int] = {}
+        """Sums of the allocatable amounts of all usable nodes."""
+        self._unusable_rows: NDArray[np.intp] = np.zeros(0, np.intp)
+        """Nodes that are cordoned or not ready."""
         self._queues: dict[PodGroupKey, str] = {}
         self._started: set[PodGroupKey] = set()
         """Groups that have pods with a node."""
@@ -226,11 +236,22 @@ class Queues(QuotaPlugin):
         nodes = self.handle.nodes.table()
         if (nodes.version, len(self._resources)) != self._nodes:
             self._nodes = nodes.version, len(self._resources)
-            capacity = {r: int(nodes.allocatable(r).sum()) for r in self._resources}
-            self._tree.set_capacity(capacity)
-            if self._devices.set_on_nodes({r for r, n in capacity.items() if n}):
+            usable = usable_nodes(nodes)
+            self._unusable_rows = (~usable).nonzero()[0]
+            self._usable_amounts = {r: int(nodes.allocatable(r)[usable].sum()) for r in self._resources}
+            self._tree.set_capacity(self._capacity(nodes))
+            if self._devices.set_on_nodes({r for r in self._resources if nodes.allocatable(r).any()}):
                 for group, allocated, pending in list(self._with_devices.values()):
                     self._set_amounts(group, allocated, pending)
+        elif len(self._unusable_rows):
+            self._tree.set_capacity(self._capacity(nodes))
+
+    def _capacity(self, nodes: NodeTable) -> Amounts:
+        """Return the amounts that queues share: of a cordoned node, or one that is not ready, what its pods request."""
+        rows, usable = self._unusable_rows, self._usable_amounts
+        if not len(rows):
+            return usable
+        return {r: amount + int(nodes.requested(r).take(rows).sum()) for r, amount in usable.items()}
 
     def _has_changed_queues(self) -> bool:
         """Return True if the objects declare something else than when they were read last.
@@ -289,7 +310,8 @@ class Queues(QuotaPlugin):
 
     def _free(self) -> Amounts:
         nodes = self.handle.nodes.table()
-        return {r: int((nodes.allocatable(r) - nodes.requested(r)).sum()) for r in self._resources}
+        usable = usable_nodes(nodes)
+        return {r: int((nodes.allocatable(r) - nodes.requested(r))[usable].sum()) for r in self._resources}
 
     def has_strict_order(self, queue: str) -> bool:
         return queue in self._tree and self._tree.queue(queue).dequeue_strategy is DequeueStrategy.FIFO
@@ -303,18 +325,27 @@ class Queues(QuotaPlugin):
         self._read_queues()
         queue, tree = self.queue_of_group(group), self._tree
         for quota in tree.allows(queue, self._devices.with_all_names(request)):
-            tree.set_held_back(queue, is_held=True)
+            self._set_held_back(queue, is_held=True)
             return str(quota)
         if self._order is QueueOrder.DRF:
             return ""  # it divides what is free by dominant shares, not each resource on its own
         capacity, allocated = tree.capacity(), tree.allocated(ROOT)
-        for resource, amount in self._with_shares(request).items():
+        with_shares = self._with_shares(request)
+        for resource, amount in with_shares.items():
             free = capacity.get(resource, 0) - allocated.get(resource, 0)
             if 0 < amount <= free and amount > tree.left_by_claims(queue, resource):
-                tree.set_held_back(queue, is_held=True)
+                self._set_held_back(queue, is_held=True)
                 return self._over_deserved(queue, resource, amount)
-        tree.set_held_back(queue, is_held=False)
+        # What a queue deserves is of no use to a job that needs more.
+        self._set_held_back(queue, is_held=not is_within_share(tree, queue, with_shares))
         return ""
+
+    def _set_held_back(self, queue: str, *, is_held: bool) -> None:
+        self._has_ended_claims |= self._tree.set_held_back(queue, is_held=is_held) and is_held
+
+    def take_ended_claims(self) -> bool:
+        ended, self._has_ended_claims = self._has_ended_claims, False
+        return ended
 
     def exceeded_limit(self, group: PodGroup, request: Amounts) -> str:
         if not group.accounts:
@@ -323,7 +354,7 @@ class Queues(QuotaPlugin):
         queue, request = self.queue_of_group(group), dict(self._devices.with_all_names(request))
         exceeded = self._limited.exceeded(group.key, queue, group.accounts, request)
         if exceeded:
-            self._tree.set_held_back(queue, is_held=True)
+            self._set_held_back(queue, is_held=True)
         return exceeded
 
     def _path(self, queue: str) -> tuple[str, ...]:

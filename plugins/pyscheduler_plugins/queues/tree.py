@@ -125,13 +125,17 @@ class QueueTree:
         if removed is not None:
             self._change(removed[0], removed[1], JobUsage())
 
-    def set_held_back(self, queue: str, *, is_held: bool) -> None:
-        """Set whether the next job of a queue is held back, so that the queue has no claim to the rest of its share."""
+    def set_held_back(self, queue: str, *, is_held: bool) -> bool:
+        """Set whether the next job of a queue is held back, so that the queue has no claim to the rest of its share.
+
+        Return True if it was set otherwise.
+        """
         if is_held == (queue in self._held_back):
-            return
+            return False
         (self._held_back.add if is_held else self._held_back.discard)(queue)
         if queue in self._nodes:
             self._nodes[queue].set_held(is_held=is_held)
+        return True
 
     def _change(self, queue: str, old: JobUsage, new: JobUsage) -> None:
         if old is new:
@@ -147,6 +151,8 @@ class QueueTree:
                 totals.allocated[resource] = totals.allocated.get(resource, 0) + allocated
             if pending:
                 totals.pending[resource] = totals.pending.get(resource, 0) + pending
+            if allocated < 0:
+                self.set_held_back(queue, is_held=False)  # its next job may be within the share now
             if node is not None and (allocated or pending):
                 node.add(resource, allocated, is_started=allocated == -pending)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.core.commands import Command, PatchPodGroup
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import kubernetes_texts, subgroups
@@ -29,6 +29,20 @@ def report_group(context: Context, group: PodGroup, failures: Mapping[str, Failu
     if group.subgroups:
         commands += _report_subgroups(context, group, failures)
     return commands
+
+
+def report_lost_minimum(context: Context, key: PodGroupKey, failures: Mapping[str, Failure]) -> list[Command]:
+    """Return the condition of a scheduled group that lacks pods by now: it is not attempted before they exist.
+
+    None for groups of kube-scheduler, which writes conditions after attempts only.
+    """
+    state = context.groups.get(key)
+    if state is None or state.condition[0] != "True":
+        return []
+    group = context.groups.requirements(key)
+    if not isinstance(group, PodGroup) or kubernetes_texts.is_used_by(group):
+        return []
+    return report_group(context, group, failures)
 
 
 def _report_subgroups(context: Context, group: PodGroup, failures: Mapping[str, Failure]) -> Iterator[Command]:
@@ -70,6 +84,8 @@ def _changed(group: PodGroup, before: _Condition, condition: _Condition | None) 
     types = {group.condition_type: status}
     if group.failure_condition_type and status == "False":
         types = {group.failure_condition_type: "True"}
+        if before[0] == "True":
+            types[group.condition_type] = "False"
     elif group.failure_condition_type and before[0] == "False":
         types[group.failure_condition_type] = "False"
     namespace, name, _ = group.key

@@ -27,7 +27,7 @@ from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
 from pyscheduler.core.pod_groups.usage import GroupUsage, QueueRequests
 
-_CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
+_CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE | Action.UPDATE_NODE_TAINT
 
 
 class PodGroupManager(PodGroupStates):
@@ -231,7 +231,7 @@ class PodGroupManager(PodGroupStates):
         """Return True if the usage of a group, or what limits the queues, has changed since the last call."""
         self.report_usage()
         changed, self._limits_changed = self._limits_changed, False
-        return self._reported.take_changed() or changed
+        return self._reported.take_changed() | changed | self.call_quota(False, lambda q: q.take_ended_claims())
 
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         """Return True if the group may evict pods of another one that has a lower priority."""
@@ -332,7 +332,7 @@ class PodGroupManager(PodGroupStates):
             allocated, pending = usage.reported(reserved)
             if claimed or kept:
                 allocated = sum_of((allocated, claimed, kept))
-            if key in self.usage.too_large or not may_start:
+            if key in self.usage.infeasible or not may_start:
                 pending = {}  # no share is kept for a group that cannot start
             is_started = bool(state.placed or reserved or kept)
             self._queues_in_use.set(group, is_used=bool(state.placed))

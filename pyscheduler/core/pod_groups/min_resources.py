@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
-from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.resources import PODS, quantity
 from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups.room import free_amount
 
 
 def missing_resources(context: Context, group: PodGroup, priority: int) -> str:
@@ -28,18 +26,10 @@ def missing_resources(context: Context, group: PodGroup, priority: int) -> str:
     nodes, reserved = context.state.table(), _reserved_by_others(context, group, priority)
     parts = []
     for resource, amount in sorted(group.min_resources.items()):
-        free = max(0, _free(nodes, resource) - reserved[resource])
+        free = max(0, free_amount(nodes, resource) - reserved[resource])
         if free < amount:
             parts.append(f"{quantity(resource, amount)} {resource} ({quantity(resource, free)} free)")
     return " and ".join(parts)
-
-
-def _free(nodes: NodeTable, resource: str) -> int:
-    if resource == PODS:
-        room = nodes.allowed_pods - nodes.pod_counts
-    else:
-        room = nodes.allocatable(resource) - nodes.requested(resource)
-    return int(np.maximum(room, 0).sum())
 
 
 def _reserved_by_others(context: Context, group: PodGroup, priority: int) -> Counter[str]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
 from msgspec import Struct
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.eviction_units import (
@@ -25,8 +25,10 @@ from pyscheduler.core.pod_groups.eviction_units import (
     leaves_minimums,
     may_fit_without_lower_priority,
 )
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.min_run_time import MinRunTime
 from pyscheduler.core.pod_groups.removal_order import PutBackBound, RemovalOrder, fewest
+from pyscheduler.core.pod_groups.room import free_amount
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 
@@ -66,6 +68,11 @@ class GroupPreemptionSearch:
         self._least = dict(insufficient)
         self._is_over_quota = False
         self._min_run_time = MinRunTime(context, group, now)
+
+    @property
+    def _title(self) -> str:
+        key = self._group.key
+        return f"pod {self._pods[0].key}" if key.api == SINGLE_POD else f"pod group {key}"
 
     def first_time(self) -> float | None:
         """Return when enough pods have run for their minimum time to be evicted, after a `run` without victims."""
@@ -124,11 +131,11 @@ class GroupPreemptionSearch:
             return ()
         free = self._free(request)
         among = context.groups.reclaim_candidates(self._group, request)
-        units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY, among))
-        units = self._min_run_time.evictable(units)
-        found = context.groups.reclaim(self._group, request, free, units)
+        units = self._on_usable_nodes(eviction_units(context, self._group.key, CRITICAL_PRIORITY, among))
+        candidates = self._min_run_time.evictable(self._with_groups(units))
+        found = context.groups.reclaim(self._group, request, free, candidates)
         if not isinstance(found, str) and found and self._place(found, ()) is None:
-            return f"what may be reclaimed leaves no node with enough room for pod group {self._group.key}"
+            return f"what may be reclaimed makes no room for {self._title} on a node"
         return found
 
     def _free(self, resources: Iterable[str]) -> dict[str, int]:
@@ -143,7 +150,17 @@ class GroupPreemptionSearch:
                     if pod.uid not in own:
                         context.state.place(pod, name)
             nodes = context.state.table()
-            return {r: int(np.maximum(nodes.allocatable(r) - nodes.requested(r), 0).sum()) for r in resources}
+            return {resource: free_amount(nodes, resource) for resource in resources}
+
+    def _on_usable_nodes(self, units: Sequence[EvictionUnit]) -> Sequence[EvictionUnit]:
+        """Return the units without those on nodes that are cordoned or not ready, which would make no room."""
+        state = self._context.state
+        usable = usable_nodes(state.table())
+        if usable.all():
+            return units
+        nodes = {pod.uid: state.node_of(pod.uid) for unit in units for pod in unit.pods}
+        unusable = {uid for uid, node in nodes.items() if node is None or not usable[node.row]}
+        return [unit for unit in units if any(pod.uid not in unusable for pod in unit.pods)]
 
     def _with_groups(self, units: Sequence[EvictionUnit]) -> list[tuple[EvictionUnit, PodGroup]]:
         groups = self._context.groups

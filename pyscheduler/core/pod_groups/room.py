@@ -10,7 +10,8 @@ import numpy as np
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.quantity import MAX_INT64
-from pyscheduler.api.resources import quantity
+from pyscheduler.api.resources import PODS, quantity
+from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler.core.scheduling.failure import Failure
 
 _UNLIMITED = 1 << 31
@@ -73,6 +74,21 @@ def lacking_resources(nodes: NodeTable, pod: Pod) -> str:
     i = int(share.argmin())
     parts = [f"{quantity(resource, int(lack[i]))} {resource}" for resource, lack in lacks.items() if lack[i]]
     return f"{' and '.join(parts)} on node {nodes.names[i]}" if parts else ""
+
+
+def usable_amount(nodes: NodeTable, resource: str) -> int:
+    """Return how much of a resource all nodes have together that are ready and not cordoned."""
+    amounts = nodes.allowed_pods if resource == PODS else nodes.allocatable(resource)
+    return int(amounts[usable_nodes(nodes)].sum())
+
+
+def free_amount(nodes: NodeTable, resource: str) -> int:
+    """Return how much of it is free on these nodes."""
+    if resource == PODS:
+        free = nodes.allowed_pods - nodes.pod_counts
+    else:
+        free = nodes.allocatable(resource) - nodes.requested(resource)
+    return int(np.maximum(free, 0)[usable_nodes(nodes)].sum())
 
 
 def fits_empty_nodes(nodes: NodeTable, least: Mapping[str, int], needed: int) -> bool:

@@ -86,13 +86,13 @@ class UsageByGroup:
         """Groups with reservations that the quota does not allow, and that are not reported to it."""
         self._gated: dict[PodGroupKey, set[str]] = {}
         """UIDs of the pending pods that PreEnqueue plugins gate: they request nothing until they could run."""
-        self.too_large: set[PodGroupKey] = set()
+        self.infeasible: set[PodGroupKey] = set()
         """Groups that would not fit even if nothing else ran."""
 
-    def set_too_large(self, key: PodGroupKey, *, is_too_large: bool) -> None:
-        """Set whether the group does not fit into the cluster, so that it has no claim to a share."""
-        if is_too_large != (key in self.too_large):
-            (self.too_large.add if is_too_large else self.too_large.discard)(key)
+    def set_infeasible(self, key: PodGroupKey, *, is_infeasible: bool) -> None:
+        """Set whether the group would not fit even if nothing else ran, so that it has no claim to a share."""
+        if is_infeasible != (key in self.infeasible):
+            (self.infeasible.add if is_infeasible else self.infeasible.discard)(key)
             self.touch(key)
 
     def is_gated(self, key: PodGroupKey, uid: str) -> bool:
@@ -232,7 +232,7 @@ class UsageByGroup:
         self._set_reserved(key, {})
         self._groups.pop(key, None)
         self.claimed.discard(key)
-        self.too_large.discard(key)
+        self.infeasible.discard(key)
         self._stale[key] = None
 
     @property

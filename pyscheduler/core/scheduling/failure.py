@@ -6,6 +6,7 @@ import msgspec
 
 from pyscheduler.api.cycle import AttemptLimitExceeded
 from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.outcome import Code
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 
 UNSCHEDULABLE = "Unschedulable"
@@ -34,6 +35,8 @@ class Failure(msgspec.Struct, frozen=True):
     """Message of the pod's group, if that of the pod is another one; "" for the same."""
     fits: bool = False
     """True if the pod itself would fit; only the rest of its group does not."""
+    is_unresolvable: bool = False
+    """True if the pod would fit no node even if others were evicted: UnschedulableAndUnresolvable on each."""
 
     @staticmethod
     def fit_error(diagnosis: Diagnosis, nominate: str | None = None, *, in_memory: bool = False) -> Failure:
@@ -45,6 +48,7 @@ class Failure(msgspec.Struct, frozen=True):
             frozenset(diagnosis.pending_plugins),
             nominate,
             in_memory,
+            is_unresolvable=_is_unresolvable(diagnosis),
         )
 
     @staticmethod
@@ -67,6 +71,11 @@ class Failure(msgspec.Struct, frozen=True):
     def error(message: str) -> Failure:
         """Return the failure of an attempt that ended in an error; the pod is retried after its backoff."""
         return Failure(message, SCHEDULER_ERROR, nominate="")
+
+
+def _is_unresolvable(diagnosis: Diagnosis) -> bool:
+    statuses = diagnosis.tally if diagnosis.pre_filter is None else (diagnosis.pre_filter,)
+    return bool(statuses) and all(status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE for status in statuses)
 
 
 def quota_exceeded(plugin: str, message: str) -> Failure:

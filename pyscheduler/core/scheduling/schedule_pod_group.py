@@ -47,7 +47,7 @@ from pyscheduler.core.pod_groups.queue_admission import (
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
-from pyscheduler.core.pod_groups.room import fits_empty_nodes
+from pyscheduler.core.pod_groups.room import fits_empty_nodes, usable_amount
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate
@@ -102,7 +102,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     failures = _failures_of_all(context, group, queued, search)
     set_insufficient(queued, failures.values())
     if context.groups.quota is not None:
-        context.groups.usage.set_too_large(queued.key, is_too_large=_has_no_claim(context, group, queued))
+        context.groups.usage.set_infeasible(queued.key, is_infeasible=_has_no_claim(context, group, queued, search))
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
         reserve_admitted(context, queued, failures)
@@ -128,7 +128,7 @@ def _start_whole_group(
     """End the attempt of a group of which all pending members have a node, and return the commands."""
     queued.insufficient = ()
     if context.groups.quota is not None:
-        context.groups.usage.set_too_large(queued.key, is_too_large=False)
+        context.groups.usage.set_infeasible(queued.key, is_infeasible=False)
         backfill.end_placed(context, queued, now)
         context.quota_waits.end_placed(queued)
     commands = _start_binding_cycles(context, placed, waits, now)
@@ -387,17 +387,26 @@ def _nominate_members(
     ]
 
 
-def _has_no_claim(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:
-    """Return True if no share is kept for the group: it is too large for the cluster, or for a limit of its users."""
-    return bool(group.accounts and context.groups.exceeded_limit(group, context.groups.needed(group, queued.pods))) or (
-        _is_too_large(context, group, queued)
-    )
+def _has_no_claim(context: Context, group: PodGroup, queued: QueuedPodGroup, search: PlacementSearch) -> bool:
+    """Return True if no share is kept for the group: it would not fit into an empty cluster or a limit of its users."""
+    if group.accounts and context.groups.exceeded_limit(group, context.groups.needed(group, queued.pods)):
+        return True
+    return _is_too_large(context, group, queued) or _is_unresolvable(context, group, queued, search)
+
+
+def _is_unresolvable(context: Context, group: PodGroup, queued: QueuedPodGroup, search: PlacementSearch) -> bool:
+    """Return True if evictions would not help enough members, of which a node selector matches no node for example."""
+    stuck = {uid for uid, failure in search.failures.items() if failure.is_unresolvable}
+    others = [pod for pod in queued.pods if pod.uid not in stuck]
+    return bool(stuck) and bool(context.groups.shortage(group, others))
 
 
 def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:
     """Return True if the group lacks resources that it would lack even if nothing else ran."""
-    least, needed = dict(queued.insufficient), context.groups.needed_count(group)
-    return bool(least) and not fits_empty_nodes(context.state.table(), least, needed)
+    nodes, least = context.state.table(), dict(queued.insufficient)
+    if any(amount > usable_amount(nodes, resource) for resource, amount in group.min_resources.items()):
+        return True
+    return bool(least) and not fits_empty_nodes(nodes, least, context.groups.needed_count(group))
 
 
 def _is_over_quota(context: Context, group: PodGroup, pods: Sequence[Pod]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.scenarios.batch.cluster import CONFIG, Cluster
-from tests.scenarios.batch.manifests import APIS, annotated, gang, node, pod, queue, slots
+from tests.scenarios.batch.manifests import APIS, COSCHEDULING, VOLCANO, annotated, gang, node, pod, queue, slots
 
 
 def node_of(cluster: Cluster, name: str) -> str:
@@ -28,6 +28,29 @@ def test_surplus_replaces_a_member_on_a_deleted_node(api: str) -> None:
     cluster.advance_to(120)
     assert cluster.evicted_names == ["filler"]
     assert "default/a3" in cluster.bindings
+
+
+CONDITIONS = {
+    VOLCANO: {"Scheduled": "False", "Unschedulable": "True"},
+    COSCHEDULING: {"Scheduled": "False"},
+}
+
+
+@pytest.mark.parametrize("api", CONDITIONS)
+@pytest.mark.parametrize("returned", [1, 2], ids=["minimum lacks a pod", "no room"])
+def test_condition_of_a_group_that_lost_members_is_not_scheduled(api: str, returned: int) -> None:
+    cluster = Cluster(*slots(4))
+    group = gang("a", 4, api=api)
+    cluster.submit(group)
+    cluster.exempt(group)
+    cluster.advance(1)
+    for name in ("a0", "a1"):
+        cluster.delete("Node", node_of(cluster, name))
+        cluster.delete("Pod", name)
+    cluster.submit(*group.pods[:returned])
+    cluster.advance(60)
+    found = {type: cluster.condition(f"PodGroup.{api.split('/')[0]}", "default/a", type) for type in CONDITIONS[api]}
+    assert {type: each and each["status"] for type, each in found.items()} == CONDITIONS[api]
 
 
 def test_members_that_are_left_are_evicted_one_by_one() -> None:

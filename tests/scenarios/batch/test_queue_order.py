@@ -27,9 +27,11 @@ def job(name: str, queue_name: str, size: int, cpu: str | int = 1, priority: int
 
 
 def test_group_starts_when_the_claim_of_another_queue_is_deleted() -> None:
-    cluster = Cluster(node("n1", 5), node("n2", 5), queue("a", weight=1), queue("b", weight=1))
-    borrowing, claim = job("more", "a", 2), job("big", "b", 2, cpu=5)
+    cluster = Cluster(node("n1", 5, {"pool": "x"}), queue("a", weight=1), queue("b", weight=1))
+    borrowing, claim = job("more", "a", 2), job("big", "b", 1, cpu=5)
+    claim.pods[0]["spec"]["nodeSelector"] = {"pool": "x"}
     cluster.submit(job("first", "a", 5))
+    cluster.submit(node("n2", 5))
     cluster.submit(claim)
     cluster.submit(borrowing)
     assert cluster.reason("more-0") == "QuotaExceeded"

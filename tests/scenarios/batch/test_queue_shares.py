@@ -119,12 +119,29 @@ def test_shares_of_a_hierarchy_do_not_drift_while_pods_end_and_start(seed: int) 
         assert {name: cluster.running(group) for name, group in groups.items()} == {"n1": 5, "n21": 5}
 
 
+def on_gpu_nodes(name: str) -> Manifest:
+    """Return a pod for nodes that do not exist."""
+    made = pod(name)
+    made["spec"]["nodeSelector"] = {"example.com/gpu": "yes"}
+    return made
+
+
+def with_volume(name: str, claim_name: str) -> Manifest:
+    """Return a pod with a PersistentVolumeClaim."""
+    made = pod(name)
+    made["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim_name}}]
+    return made
+
+
 @pytest.mark.parametrize(
     "blocked",
     [
         pytest.param(gang("x", 5, api=VOLCANO, queue="small"), id="above its quota"),
         pytest.param(gang("x", 1, [pod("x0", 30)], api=VOLCANO, queue="other"), id="larger than any node"),
         pytest.param(gang("x", 13, api=VOLCANO, queue="other"), id="larger than the cluster"),
+        pytest.param(gang("x", 2, api=VOLCANO, queue="other", min_resources={"cpu": 13}), id="minResources"),
+        pytest.param(gang("x", 2, [pod("x0"), on_gpu_nodes("x1")], api=VOLCANO, queue="other"), id="node selector"),
+        pytest.param(gang("x", 1, [with_volume("x0", "missing")], api=VOLCANO, queue="other"), id="missing claim"),
     ],
 )
 def test_no_share_is_kept_for_a_group_that_cannot_start(blocked: Gang) -> None:
@@ -134,9 +151,69 @@ def test_no_share_is_kept_for_a_group_that_cannot_start(blocked: Gang) -> None:
         queue("small", weight=1, capability={"cpu": 3}),
     )
     cluster.submit(blocked)
-    cluster.submit(gang("a", 12, api=VOLCANO, queue="a"))
+    for i in range(12):
+        cluster.submit(gang(f"a{i}", 1, api=VOLCANO, queue="a"))
     cluster.advance(60)
     assert cluster.members("a") == 12
+
+
+def test_no_share_is_kept_for_a_group_that_is_larger_than_it() -> None:
+    cluster = Cluster(node("n1", 4), queue("a"), queue("b"))
+    for i in range(6):
+        cluster.submit(gang(f"a{i}", 1, api=VOLCANO, queue="a"))
+    cluster.submit(gang("b", 3, api=VOLCANO, queue="b"))
+    cluster.delete("Pod", "a00")
+    cluster.delete("Pod", "a10")
+    cluster.advance(60)
+    assert [f"default/a{i}0" in cluster.bindings for i in range(2, 6)] == [True] * 4
+
+
+def test_a_job_that_waits_for_a_share_starts_once_that_is_not_kept_any_more() -> None:
+    cluster = Cluster(node("n1", 4), queue("a", priority=1), queue("b"))
+    cluster.submit(gang("a0", 2, api=VOLCANO, queue="a"))
+    waiting, larger = gang("a1", 2, api=VOLCANO, queue="a"), gang("b", 3, api=VOLCANO, queue="b")
+    cluster.apply_all(*waiting.objects, *waiting.pods, *larger.objects, *larger.pods)
+    cluster.run()
+    cluster.advance(30)
+    assert cluster.members("a") == 4
+
+
+def test_a_share_is_kept_again_once_its_node_exists() -> None:
+    cluster = Cluster(node("n1", 4), queue("a"), queue("b"))
+    cluster.submit(gang("b", 2, [on_gpu_nodes("b0"), on_gpu_nodes("b1")], api=VOLCANO, queue="b"))
+    for i in range(4):
+        cluster.submit(gang(f"a{i}", 1, api=VOLCANO, queue="a"))
+    assert cluster.members("a") == 4
+    cluster.submit(node("n1", 4, {"example.com/gpu": "yes"}))
+    cluster.advance(60)
+    assert cluster.members("b") == 2
+    assert len(cluster.evictions) == 2
+
+
+UNUSABLE = {
+    "cordoned": {"unschedulable": True},
+    "not ready": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]},
+}
+
+
+@pytest.mark.parametrize("spec", UNUSABLE.values(), ids=UNUSABLE)
+def test_unusable_nodes_are_not_divided(spec: Manifest) -> None:
+    cluster = Cluster(node("n1", 4), {**node("n2", 4), "spec": spec}, queue("a"), queue("b"))
+    cluster.submit(elastic("a", 4))
+    cluster.submit(gang("b", 2, api=VOLCANO, queue="b"))
+    cluster.advance(60)
+    assert shares(cluster) == {"a": 2, "b": 2, "default": 0}
+    assert (len(cluster.evictions), cluster.members("a"), cluster.members("b")) == (2, 2, 2)
+
+
+def test_pods_on_a_cordoned_node_are_part_of_their_queues_share() -> None:
+    cluster = Cluster(node("n1", 4), node("n2", 4), queue("a"), queue("b"))
+    for i in range(8):
+        cluster.submit(gang(f"a{i}", 1, api=VOLCANO, queue="a"))
+    cluster.submit({**node("n2", 4), "spec": {"unschedulable": True}})
+    cluster.submit(gang("b", 4, api=VOLCANO, queue="b"))
+    cluster.advance(60)
+    assert (cluster.members("a"), cluster.members("b")) == (4, 4)
 
 
 def gated_by_claim(name: str) -> Manifest:

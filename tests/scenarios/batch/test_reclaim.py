@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, annotated, gang, node, pod, queue
+from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, annotated, gang, in_queue, node, pod, queue
 
 HOUR = 3600
 
@@ -93,16 +93,32 @@ def test_no_more_is_reclaimed_than_is_requested() -> None:
     assert (len(cluster.evictions), cluster.members(running)) == (6, 6)
 
 
+def test_reason_of_a_pod_without_a_group_names_the_pod() -> None:
+    cluster = Cluster(node("n1", 2, {"pool": "x"}), *map(queue, "abc"))
+    cluster.submit(job("c", "c", 1, 1), job("a0", "a", 1, 1))
+    cluster.submit(node("n2", 4))
+    cluster.submit(*(job(f"a{i}", "a", 1, 1) for i in range(1, 5)))
+    stuck = in_queue("b", pod("b", 2))
+    stuck["spec"]["nodeSelector"] = {"pool": "x"}
+    cluster.submit(stuck)
+    cluster.advance(60)
+    assert cluster.evictions == []
+    assert "what may be reclaimed makes no room for pod default/b on a node" in cluster.message("b")
+
+
 def test_group_that_the_claims_of_another_queue_would_hold_back_evicts_nobody() -> None:
     """Otherwise the room would be given to others, and evicted for again, without end."""
-    cluster = Cluster(node("n", 5), queue("a", weight=1), queue("b", weight=1))
-    low, other = gang("low", 2, api=VOLCANO, queue="a"), gang("other", 2, api=VOLCANO, queue="b")
+    cluster = Cluster(node("n1", 2, {"pool": "x"}), queue("a", weight=1), queue("b", weight=1))
+    low, other = gang("low", 2, api=VOLCANO, queue="a"), gang("other", 1, api=VOLCANO, queue="b")
     cluster.submit(low)
+    cluster.submit(node("n2", 3))
     cluster.submit(other)
-    more = gang("more", 3, api=VOLCANO, queue="b")
-    high = gang("high", 3, [pod(f"high{i}", priority=10) for i in range(3)], api=VOLCANO, queue="a")
-    cluster.submit(more)
+    cluster.submit(node("n3", 1))
+    more = pod("more", 2)
+    more["spec"]["nodeSelector"] = {"pool": "x"}
+    high = gang("high", 4, [pod(f"high{i}", priority=10) for i in range(4)], api=VOLCANO, queue="a")
+    cluster.submit(gang("more", 1, [more], api=VOLCANO, queue="b"))
     cluster.submit(high)
     cluster.advance(600)
     assert cluster.evictions == []
-    assert (cluster.members(low), cluster.members(other)) == (2, 2)
+    assert (cluster.members(low), cluster.members(other)) == (2, 1)
