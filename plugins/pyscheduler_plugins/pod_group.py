@@ -64,7 +64,14 @@ def pod_group_spec(pod_group: Mapping[str, Any], default_timeout: float) -> PodG
         resources = amounts(spec.get("minResources"))
     except (AttributeError, TypeError, ValueError):
         return "spec.minResources"
+    if (negative := negative_resource(resources)) is not None:
+        return f"spec.minResources[{negative}]"
     return PodGroupSpec(least, float(timeout) if _is_count(timeout) else default_timeout, resources)
+
+
+def negative_resource(resources: Mapping[str, int]) -> str | None:
+    """Return the first resource of which the amount is negative, None if there is none."""
+    return next((resource for resource, amount in resources.items() if amount < 0), None)
 
 
 def _is_count(value: Any) -> bool:

@@ -206,6 +206,11 @@ def test_soft_topology_of_volcano_is_a_preference() -> None:
             id="minResources",
         ),
         pytest.param(
+            {"minResources": {"memory": "1Gi", "cpu": "-6"}},
+            "spec.minResources[cpu]: Invalid value: must be greater than or equal to 0",
+            id="negative minResources",
+        ),
+        pytest.param(
             {"networkTopology": {"mode": "firm"}},
             "spec.networkTopology.mode: Invalid value: invalid enum value 'firm'",
             id="mode of the topology",
@@ -234,6 +239,9 @@ def test_all_fields_of_a_scheduler_plugins_pod_group_are_read() -> None:
         pytest.param({"minMember": 0}, "spec.minMember", id="minMember 0"),
         pytest.param({"minMember": True}, "spec.minMember", id="minMember is true"),
         pytest.param({"minMember": 1, "minResources": {"cpu": "x"}}, "spec.minResources", id="minResources"),
+        pytest.param(
+            {"minMember": 1, "minResources": {"cpu": "-6"}}, "spec.minResources[cpu]", id="negative minResources"
+        ),
     ],
 )
 def test_rejection_of_a_scheduler_plugins_pod_group_names_object_and_field(spec: Any, field: str) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from pyscheduler.api import Pod, PodGroup, Rejection, ResourceKind
 from pyscheduler.api.objects import ApiObject, Quantity
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Amounts, amounts, is_scalar
+from pyscheduler_plugins.pod_group import negative_resource
 from pyscheduler_plugins.pod_groups.declared import (
     Declared,
     Metadata,
@@ -57,15 +58,17 @@ def read(obj: Object) -> Declared | Rejection:
         return decoded
     key, spec = decoded.metadata.key(GROUP), decoded.spec
     try:
-        min_resources = _of_nodes(amounts(spec.min_resources))
+        min_resources = amounts(spec.min_resources)
     except ValueError as error:
         return invalid(key, "spec.minResources", str(error))
+    if (negative := negative_resource(min_resources)) is not None:
+        return invalid(key, f"spec.minResources[{negative}]", "Invalid value: must be greater than or equal to 0")
     min_count = max(1, spec.min_member or 0)
     group = PodGroup(
         key=key,
         min_count=min_count,
         min_count_by_role=_min_count_by_role(spec.min_task_member or {}, min_count),
-        min_resources=min_resources,
+        min_resources=_of_nodes(min_resources),
         queue=spec.queue or "",
         created=decoded.metadata.creation_timestamp or "",
         uid=decoded.metadata.uid or "",
