@@ -26,6 +26,8 @@ class Hierarchy(Struct, frozen=True):
     """By name. The first one is the root. Open children of a closed queue are Closing."""
     problems: Mapping[str, str]
     """Text by name of the queue. Queues with an invalid field, an unknown parent or a cycle are left out."""
+    quotas: Mapping[str, str] = {}
+    """Name of the ElasticQuota's queue by namespace. An invalid quota has an entry too: it must not become no limit."""
 
 
 def read_hierarchy(queues: Iterable[Mapping[str, Any]], quotas: Iterable[Mapping[str, Any]]) -> Hierarchy:
@@ -35,13 +37,18 @@ def read_hierarchy(queues: Iterable[Mapping[str, Any]], quotas: Iterable[Mapping
     for queue in queues:
         _read_into(declared, problems, str(_metadata(queue).get("name")), read_queue(queue))
     quota_queues: list[Queue] = []
+    by_namespace: dict[str, str] = {}
     for quota in quotas:
         meta = _metadata(quota)
-        _read_into(quota_queues, problems, f"{meta.get('namespace')}/{meta.get('name')}", read_elastic_quota(quota))
+        namespace = str(meta.get("namespace"))
+        name = f"{namespace}/{meta.get('name')}"
+        by_namespace.setdefault(namespace, name)
+        _read_into(quota_queues, problems, name, read_elastic_quota(quota))
     if quota_queues:
         declared += [elastic_quota_pool(quota_queues), *quota_queues]
     linked = link_queues(declared)
-    return Hierarchy(linked.queues, {**linked.problems, **problems})
+    by_namespace.update((queue.namespace, queue.name) for queue in linked.queues.values() if queue.namespace)
+    return Hierarchy(linked.queues, {**linked.problems, **problems}, by_namespace)
 
 
 def link_queues(declared: Iterable[Queue]) -> Hierarchy:

@@ -125,7 +125,6 @@ class Queues(QuotaPlugin):
         """Allocated and pending amounts of the groups with devices."""
         self._declared: dict[tuple[ResourceKind, str, str], Declaration | None] = {}
         """Declarations of the objects at the last read, by kind, namespace and name."""
-        self._by_namespace: Mapping[str, str] = {}
         self._resources: set[str] = set()
         self._nodes: tuple[int, int] = (-1, -1)
         self._has_ended_claims = False
@@ -147,7 +146,7 @@ class Queues(QuotaPlugin):
 
     def queue_of_group(self, group: PodGroup) -> str:
         """Return the queue that the group names, or that of its namespace's ElasticQuota, or the default one."""
-        return group.queue or self._by_namespace.get(group.key.namespace, DEFAULT_QUEUE)
+        return group.queue or self._hierarchy.quotas.get(group.key.namespace, DEFAULT_QUEUE)
 
     def accounts_of(self, members: Collection[Pod]) -> Sequence[str]:
         return accounts_of(members) if self._limited else ()
@@ -229,7 +228,6 @@ class Queues(QuotaPlugin):
             queues = {name: queue for (_, name), queue in objects[QUEUE].items()}
             queues.setdefault(DEFAULT_QUEUE, {"metadata": {"name": DEFAULT_QUEUE}, "spec": {}})
             self._hierarchy = read_hierarchy(queues.values(), objects[ELASTIC_QUOTA].values())
-            self._by_namespace = {q.namespace: q.name for q in self._hierarchy.queues.values() if q.namespace}
             self._tree.set_queues(self._hierarchy)
             self._limited.set_queues()
             self._delays.set_queues()
@@ -291,8 +289,10 @@ class Queues(QuotaPlugin):
     def unavailable(self, group: PodGroup) -> str:
         self._read_queues()
         queue = self.queue_of_group(group)
-        problem = self._hierarchy.problems.get(queue)
-        return f"queue {queue}: {problem}" if problem else self._tree.unavailable(queue)
+        for name in (queue, ROOT):  # the quota of an invalid root would hold for no queue
+            if problem := self._hierarchy.problems.get(name):
+                return f"queue {name}: {problem}"
+        return self._tree.unavailable(queue)
 
     def next_queue(self, requests: Mapping[str, Amounts]) -> str:
         self._read_queues()

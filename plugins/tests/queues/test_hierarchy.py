@@ -73,6 +73,17 @@ def test_objects_of_both_kinds_are_read() -> None:
         "bad": 'spec.weight: Invalid value: "1": must be an integer from 0 to 65535',
         "m/r": "spec.max: Invalid value: 1: must be an object",
     }
+    assert read.quotas == {"n": "n/q", "m": "m/r"}
+
+
+def test_valid_quota_of_a_namespace_precedes_invalid_ones() -> None:
+    quotas = [
+        {"metadata": {"name": name, "namespace": "n"}, "spec": {"max": {"cpu": cpu}}}
+        for name, cpu in (("a", "much"), ("b", 1), ("c", 2))
+    ]
+    read = read_hierarchy([], quotas)
+    assert read.quotas == {"n": "n/b"}
+    assert sorted(read.problems) == ["n/a", "n/c"]
 
 
 def test_long_chains_are_no_recursion() -> None:
