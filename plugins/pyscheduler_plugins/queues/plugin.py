@@ -97,6 +97,12 @@ def _check_supported(name: str, value: str, values: type[enum.StrEnum]) -> None:
         raise ValueError(f'{name}: Unsupported value: "{value}": supported values: {supported}')
 
 
+def _names_other_quota(group: PodGroup) -> bool:
+    """Return True if the group names the ElasticQuota of another namespace: names of Queues have no slash."""
+    owner, slash, _ = group.queue.partition("/")
+    return bool(slash) and owner != group.key.namespace
+
+
 class Queues(QuotaPlugin):
     """Volcano's queues and the ElasticQuotas of namespaces.
 
@@ -145,8 +151,13 @@ class Queues(QuotaPlugin):
         return pod.annotations.get(QUEUE_ANNOTATION, "")
 
     def queue_of_group(self, group: PodGroup) -> str:
-        """Return the queue that the group names, or that of its namespace's ElasticQuota, or the default one."""
-        return group.queue or self._hierarchy.quotas.get(group.key.namespace, DEFAULT_QUEUE)
+        """Return the queue of the namespace's ElasticQuota, or the one that the group names, or the default one.
+
+        Groups of other namespaces that name an ElasticQuota are in a queue that does not exist: they count toward none.
+        """
+        if quota := self._hierarchy.quotas.get(group.key.namespace):
+            return quota
+        return f"{group.key.namespace}/{group.queue}" if _names_other_quota(group) else group.queue or DEFAULT_QUEUE
 
     def accounts_of(self, members: Collection[Pod]) -> Sequence[str]:
         return accounts_of(members) if self._limited else ()
@@ -292,6 +303,9 @@ class Queues(QuotaPlugin):
         for name in (queue, ROOT):  # the quota of an invalid root would hold for no queue
             if problem := self._hierarchy.problems.get(name):
                 return f"queue {name}: {problem}"
+        if queue not in self._tree and _names_other_quota(group):
+            owner, namespace = group.queue.partition("/")[0], group.key.namespace
+            return f"queue {group.queue} holds for pods of namespace {owner} only, not of {namespace}"
         return self._tree.unavailable(queue)
 
     def next_queue(self, requests: Mapping[str, Amounts]) -> str:

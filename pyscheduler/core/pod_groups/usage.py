@@ -250,15 +250,15 @@ class UsageByGroup:
 
 
 class QueuesInUse:
-    """Queues that have pods with a node, as the groups name them: by name, or by their namespace."""
+    """Queues that have pods with a node, as the groups name them: by namespace and name, which decide the queue."""
 
     def __init__(self) -> None:
-        self._name_of: dict[PodGroupKey, str] = {}
-        self._groups: dict[str, dict[PodGroupKey, PodGroup]] = {}
+        self._name_of: dict[PodGroupKey, tuple[str, str]] = {}
+        self._groups: dict[tuple[str, str], dict[PodGroupKey, PodGroup]] = {}
 
     def set(self, group: PodGroup, *, is_used: bool) -> None:
         """Record that the group has pods with a node, or none."""
-        name = group.queue or f"/{group.key.namespace}"
+        name = group.key.namespace, group.queue
         if self._name_of.get(group.key, name) != name or not is_used:
             self.remove(group.key)
         if is_used:
