@@ -43,7 +43,8 @@ class PodGroupPlugin(Plugin):
 class QuotaPlugin(Plugin):
     """Division of the cluster among queues of pod groups; every pod without a group is a group of its own.
 
-    A profile has at most one such plugin, and a PodGroup plugin besides.
+    A profile has at most one such plugin, and a PodGroup plugin besides. Amounts that its methods get include `pods`,
+    the number of pods.
     """
 
     tracks_time: bool = False

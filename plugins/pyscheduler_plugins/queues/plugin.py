@@ -22,7 +22,8 @@ from pyscheduler.api import (
     QuotaPlugin,
     ResourceKind,
 )
-from pyscheduler.api.resources import Amounts
+from pyscheduler.api.nodes import Ints
+from pyscheduler.api.resources import PODS, Amounts
 from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.delays import Delays, check_seconds
@@ -125,6 +126,7 @@ class Queues(QuotaPlugin):
         self.learns_run_times = args.run_times == RunTimes.LEARNT
         self.tracks_time = self._order is QueueOrder.USAGE
         self._hierarchy = Hierarchy({}, {})
+        self._pods_have_shares = self._pods_have_quotas = False
         self._versions = dict.fromkeys((QUEUE, ELASTIC_QUOTA), -1)
         self._devices, self._claims = DeviceNames(handle.objects), RequestedDevices(handle.objects)
         self._with_devices: dict[PodGroupKey, tuple[PodGroup, Amounts, Amounts]] = {}
@@ -184,13 +186,25 @@ class Queues(QuotaPlugin):
     def _set_amounts(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         """Set what counts toward shares and quotas."""
         key, queue = group.key, self.queue_of_group(group)
-        (with_shares, devices), (waiting, more_devices) = self._devices.split(allocated), self._devices.split(pending)
+        (with_shares, others), (waiting, more_others) = self._split(allocated), self._split(pending)
         self._tree.set_usage(key, queue, JobUsage(with_shares, waiting))
-        self._tree.devices.set(key, queue, devices)
-        if devices or more_devices:
+        self._tree.without_shares.set(key, queue, others)
+        if not {PODS}.issuperset((*others, *more_others)):
             self._with_devices[key] = group, allocated, pending
         else:
             self._with_devices.pop(key, None)
+
+    def _split(self, amounts: Amounts) -> tuple[Amounts, Amounts]:
+        """Return the amounts that have shares, and those that count toward quotas only.
+
+        Pods count as queues declare: the share of a queue, and so its order, depends on them only where one has a share.
+        """
+        with_shares, others = self._devices.split(amounts)
+        if not self._pods_have_shares:
+            count = with_shares.pop(PODS, 0)
+            if count and self._pods_have_quotas:
+                others[PODS] = count
+        return with_shares, others
 
     def set_terminating(self, group: PodGroup, amounts: Amounts) -> None:
         self._read_queues()
@@ -201,7 +215,7 @@ class Queues(QuotaPlugin):
 
     def remove_usage(self, key: PodGroupKey) -> None:
         self._tree.remove_job(key)
-        self._tree.devices.set(key, "", {})
+        self._tree.without_shares.set(key, "", {})
         self._with_devices.pop(key, None)
         self._limited.remove_job(key)
         self._started.discard(key)
@@ -230,7 +244,7 @@ class Queues(QuotaPlugin):
         self._usage.now = now
 
     def add_past_usage(self, group: PodGroup, request: Amounts, seconds: float) -> None:
-        self._usage.add(self.queue_of_group(group), request, seconds)
+        self._usage.add(self.queue_of_group(group), self._with_shares(request), seconds)
 
     def _read_queues(self) -> None:
         """Bring the tree up to date with the objects and the nodes."""
@@ -239,6 +253,7 @@ class Queues(QuotaPlugin):
             queues = {name: queue for (_, name), queue in objects[QUEUE].items()}
             queues.setdefault(DEFAULT_QUEUE, {"metadata": {"name": DEFAULT_QUEUE}, "spec": {}})
             self._hierarchy = read_hierarchy(queues.values(), objects[ELASTIC_QUOTA].values())
+            self._read_pod_amounts()
             self._tree.set_queues(self._hierarchy)
             self._limited.set_queues()
             self._delays.set_queues()
@@ -248,8 +263,10 @@ class Queues(QuotaPlugin):
             usable = usable_nodes(nodes)
             self._unusable_rows = (~usable).nonzero()[0]
             self._usable_amounts = {r: int(nodes.allocatable(r)[usable].sum()) for r in self._resources}
+            self._set_pods(self._usable_amounts, nodes.allowed_pods[usable])
             self._tree.set_capacity(self._capacity(nodes))
-            if self._devices.set_on_nodes({r for r in self._resources if nodes.allocatable(r).any()}):
+            with_pods = {PODS} & self._usable_amounts.keys()
+            if self._devices.set_on_nodes({r for r in self._resources if nodes.allocatable(r).any()} | with_pods):
                 for group, allocated, pending in list(self._with_devices.values()):
                     self._set_amounts(group, allocated, pending)
         elif len(self._unusable_rows):
@@ -260,7 +277,23 @@ class Queues(QuotaPlugin):
         rows, usable = self._unusable_rows, self._usable_amounts
         if not len(rows):
             return usable
-        return {r: amount + int(nodes.requested(r).take(rows).sum()) for r, amount in usable.items()}
+        used = {r: nodes.pod_counts if r == PODS else nodes.requested(r) for r in usable}
+        return {r: amount + int(used[r].take(rows).sum()) for r, amount in usable.items()}
+
+    def _read_pod_amounts(self) -> None:
+        """Read from the queues what pods count toward."""
+        had_shares, queues = self._pods_have_shares, self._hierarchy.queues.values()
+        self._pods_have_shares = any(PODS in queue.deserved or PODS in queue.guarantee for queue in queues)
+        self._pods_have_quotas = any(PODS in queue.capability for queue in queues)
+        if self._pods_have_shares != had_shares:
+            self._nodes = (-1, -1)  # so that the capacity is set anew
+
+    def _set_pods(self, amounts: Amounts, counts: Ints) -> None:
+        """Set the sum of the numbers of pods of all nodes in amounts, if pods have shares."""
+        if self._pods_have_shares:
+            amounts[PODS] = int(counts.sum())
+        else:
+            amounts.pop(PODS, None)
 
     def _has_changed_queues(self) -> bool:
         """Return True if the objects declare something else than when they were read last.
@@ -319,13 +352,17 @@ class Queues(QuotaPlugin):
 
     def group_share(self, group: PodGroup) -> float:
         self._read_queues()
-        allocated, capacity = self._tree.usage(group.key).allocated, self.handle.nodes.table()
-        return float(dominant_share(allocated, {r: int(capacity.allocatable(r).sum()) for r in allocated}))
+        allocated, nodes = self._tree.usage(group.key).allocated, self.handle.nodes.table()
+        capacity = {r: int(nodes.allocatable(r).sum()) for r in allocated}
+        self._set_pods(capacity, nodes.allowed_pods)
+        return float(dominant_share(allocated, capacity))
 
     def _free(self) -> Amounts:
         nodes = self.handle.nodes.table()
         usable = usable_nodes(nodes)
-        return {r: int((nodes.allocatable(r) - nodes.requested(r))[usable].sum()) for r in self._resources}
+        free = {r: int((nodes.allocatable(r) - nodes.requested(r))[usable].sum()) for r in self._resources}
+        self._set_pods(free, (nodes.allowed_pods - nodes.pod_counts)[usable])
+        return free
 
     def has_strict_order(self, queue: str) -> bool:
         return queue in self._tree and self._tree.queue(queue).dequeue_strategy is DequeueStrategy.FIFO
@@ -444,13 +481,13 @@ class Queues(QuotaPlugin):
         return [unit for (unit, _), bundle in zip(others, bundles, strict=True) if id(bundle) in chosen]
 
     def _with_shares(self, amounts: Amounts) -> Amounts:
-        """Return the amounts of resources that have shares: not of devices that only have quotas."""
-        return self._devices.split(amounts)[0]
+        """Return the amounts of resources that have shares: not of devices, or pods, that only have quotas."""
+        return self._split(amounts)[0]
 
     def _bundle(self, unit: EvictionUnit, group: PodGroup) -> Bundle:
         """Return what is freed by an eviction; claims that other pods share are part of it."""
         claims = {n: each for pod in unit.pods if pod.spec.resource_claims for n, each in self.claims_of(pod).items()}
-        resources: Amounts = {}
+        resources: Amounts = {PODS: len(unit.pods)} if self._pods_have_shares or self._pods_have_quotas else {}
         for requests in (*(pod.requests.effective for pod in unit.pods), *claims.values()):
             for resource, amount in requests.items():
                 resources[resource] = resources.get(resource, 0) + amount

@@ -63,8 +63,8 @@ class QueueTree:
         self._nodes: dict[str, QueueNode] = {}
         self.terminating = QuotaUsage(self._path_of_any)
         """Resources of terminating pods."""
-        self.devices = QuotaUsage(self._path_of_any)
-        """Devices that jobs have allocated and nodes do not list."""
+        self.without_shares = QuotaUsage(self._path_of_any)
+        """Amounts that jobs have allocated without shares: devices that nodes do not list, pods if none has a share."""
         self._root: QueueNode
         self._parents: dict[str, str] = {}
         """Names of the parents of all queues; "" for the root."""
@@ -93,7 +93,7 @@ class QueueTree:
             for resource in {*node.own.allocated, *node.own.pending}:
                 node.add(resource, node.own.allocated.get(resource, 0))
         self.terminating.set_queues()
-        self.devices.set_queues()
+        self.without_shares.set_queues()
         self.set_capacity(self._capacity)
 
     def set_capacity(self, capacity: Mapping[str, int]) -> None:
@@ -280,12 +280,12 @@ class QueueTree:
         )
 
     def counted(self, queue: str) -> Amounts:
-        """Return what counts toward the quota of the queue, without terminating pods: allocated amounts and devices."""
+        """Return what counts toward the quota of the queue, without terminating pods: also of resources without shares."""
         node = self._nodes[queue]
-        return {r: self._counted(node, r) for r in (*node.allocated, *self.devices.of(queue))}
+        return {r: self._counted(node, r) for r in (*node.allocated, *self.without_shares.of(queue))}
 
     def _counted(self, node: QueueNode, resource: str) -> int:
-        return node.allocated.get(resource, 0) + self.devices.of(node.queue.name).get(resource, 0)
+        return node.allocated.get(resource, 0) + self.without_shares.of(node.queue.name).get(resource, 0)
 
     def _path_of_any(self, queue: str) -> tuple[str, ...]:
         """Return the path of a queue; () for one that does not exist."""

@@ -16,7 +16,7 @@ from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import QuotaPlugin
-from pyscheduler.api.resources import Amounts
+from pyscheduler.api.resources import PODS, Amounts
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups import subgroups
@@ -291,7 +291,7 @@ class PodGroupManager(PodGroupStates):
 
         A claim that they share, or that other pods of the queue and the same users hold already, counts once.
         """
-        requests = [pod.requests.effective for pod in pods]
+        requests = [*(pod.requests.effective for pod in pods), {PODS: len(pods)}]
         if self.quota is not None and any(pod.spec.resource_claims for pod in pods):
             self.report_usage()
             counts_terminating, unconfirmed = not self._terminating.are_left_out, self.usage.unconfirmed(group.key)
@@ -411,7 +411,7 @@ class PodGroupManager(PodGroupStates):
         for key, pod in self._adopted:
             group = self.requirements(key) if key in self._groups else None
             if isinstance(group, PodGroup) and pod.started < self._time:
-                request = dict(pod.requests.effective)
+                request = {**pod.requests.effective, PODS: 1}
                 self._call(None, quota, QUOTA, quota.add_past_usage, group, request, self._time - pod.started)
         self._adopted.clear()
         self._time = now

@@ -15,6 +15,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.resources import PODS
 from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
@@ -150,7 +151,7 @@ class GroupPreemptionSearch:
                     if pod.uid not in own:
                         context.state.place(pod, name)
             nodes = context.state.table()
-            return {resource: free_amount(nodes, resource) for resource in resources}
+            return {resource: free_amount(nodes, resource) for resource in {*resources, PODS}}
 
     def _on_usable_nodes(self, units: Sequence[EvictionUnit]) -> Sequence[EvictionUnit]:
         """Return the units without those on nodes that are cordoned or not ready, which would make no room."""

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
-from pyscheduler.api.resources import Amounts
+from pyscheduler.api.resources import PODS, Amounts
 from pyscheduler.core.pod_groups.claim_usage import TERMINATING, ClaimUsage, Holder
 
 _API = "TerminatingPods"
@@ -56,6 +56,7 @@ class TerminatingPods:
         if each is None:
             each = self._sums[key] = _Sum(PodGroup(key, 1, queue=group.queue, accounts=group.accounts))
         each.requests.update(pod.requests.effective)
+        each.requests[PODS] += 1
         if pod.spec.resource_claims:
             self._claims.add(Holder(key, TERMINATING), pod)
         each.pods += 1
@@ -69,6 +70,7 @@ class TerminatingPods:
         key, pod = found
         each = self._sums[key]
         each.requests.subtract(pod.requests.effective)
+        each.requests[PODS] -= 1
         self._claims.remove(Holder(key, TERMINATING), uid)
         each.pods -= 1
         self._stale[key] = None

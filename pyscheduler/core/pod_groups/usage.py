@@ -1,4 +1,4 @@
-"""Requests of each group's pods, with a node and without one, for the Quota plugin."""
+"""Requests of each group's pods, with a node and without one, for the Quota plugin: each pod is one of `pods`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
+from pyscheduler.api.resources import PODS
 from pyscheduler.core.pod_groups.claim_usage import PLACED, RESERVED, ClaimUsage, Holder
 
 
@@ -25,6 +26,7 @@ class GroupUsage:
     def change(self, requests: Mapping[str, int], sign: int, *, placed: bool) -> None:
         """Add or subtract the requests of a pod; a Counter takes several times longer, and this is done for each."""
         sums = self.allocated if placed else self.pending
+        sums[PODS] = sums.get(PODS, 0) + sign
         for resource, amount in requests.items():
             sums[resource] = sums.get(resource, 0) + sign * amount
 
@@ -153,6 +155,7 @@ class UsageByGroup:
         total = Counter[str]()
         for pod in self._reserved.get(key, {}).values():
             total.update(pod.requests.effective)
+            total[PODS] += 1
         return total
 
     def unconfirmed(self, key: PodGroupKey) -> Collection[PodGroupKey]:
