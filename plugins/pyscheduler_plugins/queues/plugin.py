@@ -197,7 +197,7 @@ class Queues(QuotaPlugin):
     def _split(self, amounts: Amounts) -> tuple[Amounts, Amounts]:
         """Return the amounts that have shares, and those that count toward quotas only.
 
-        Pods count as queues declare: the share of a queue, and so its order, depends on them only where one has a share.
+        Pods have shares only if a queue deserves some: otherwise they would change the order of the queues.
         """
         with_shares, others = self._devices.split(amounts)
         if not self._pods_have_shares:

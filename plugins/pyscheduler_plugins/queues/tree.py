@@ -280,7 +280,7 @@ class QueueTree:
         )
 
     def counted(self, queue: str) -> Amounts:
-        """Return what counts toward the quota of the queue, without terminating pods: also of resources without shares."""
+        """Return what counts toward the quota of the queue, without terminating pods; also resources without shares."""
         node = self._nodes[queue]
         return {r: self._counted(node, r) for r in (*node.allocated, *self.without_shares.of(queue))}
 

@@ -195,6 +195,11 @@ def in_queue(name: str, manifest: Manifest) -> Manifest:
     return changed
 
 
+def in_namespace(namespace: str, manifest: Manifest) -> Manifest:
+    """Return a pod in a namespace."""
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+
+
 def queue(name: str, *, parent: str = "", state: str = "Open", **spec: Any) -> Manifest:
     """Return a Volcano Queue; `spec` is weight, capability, deserved, guarantee (amounts), reclaimable."""
     fields = {key: _named(value) if isinstance(value, Mapping) else value for key, value in spec.items()}

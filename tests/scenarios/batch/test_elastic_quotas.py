@@ -5,17 +5,22 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, Manifest, annotated, elastic_quota, gang, in_queue, node, pod, queue
+from tests.scenarios.batch.manifests import (
+    VOLCANO,
+    annotated,
+    elastic_quota,
+    gang,
+    in_namespace,
+    in_queue,
+    node,
+    pod,
+    queue,
+)
 
 VALID = {"cpu": 2}, {"cpu": 2}
 INVALID = {"cpu": 3}, {"cpu": 2}
 """`min` above `max`."""
 PROBLEM = "queue x/quota: spec.min[cpu]: Invalid value: 3: must be at most max, which is 2"
-
-
-def in_namespace(namespace: str, manifest: Manifest) -> Manifest:
-    """Return a pod in a namespace."""
-    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
 
 
 def bound(cluster: Cluster, namespace: str) -> int:
@@ -90,8 +95,7 @@ def test_groups_cannot_leave_the_quota_of_their_namespace() -> None:
 
 def test_quota_is_kept_from_pods_of_other_namespaces() -> None:
     cluster = Cluster(node("n", 10), elastic_quota("team", *VALID))
-    thieves = [gang("a", 2, api=VOLCANO, queue="team/quota"), in_queue("team/quota", pod("b"))]
-    cluster.submit(*thieves)
+    cluster.submit(gang("a", 2, api=VOLCANO, queue="team/quota"), in_queue("team/quota", pod("b")))
     cluster.submit(*(in_namespace("team", pod(f"p{i}")) for i in range(3)))
     cluster.advance(60)
     assert (bound(cluster, "default"), bound(cluster, "team")) == (0, 2)

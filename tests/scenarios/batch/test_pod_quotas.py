@@ -14,6 +14,7 @@ from tests.scenarios.batch.manifests import (
     annotated,
     elastic_quota,
     gang,
+    in_namespace,
     in_queue,
     node,
     pod,
@@ -25,11 +26,6 @@ LIMITS = [{"queue": "*", "users": ["*"], "maxResources": {"pods": 2}}]
 
 def job(name: str, queue_name: str, minimum: int = 1, **options: Any) -> Gang:
     return gang(name, minimum, [pod(f"{name}{i}", **options) for i in range(minimum)], api=VOLCANO, queue=queue_name)
-
-
-def in_namespace(namespace: str, manifest: Manifest) -> Manifest:
-    """Return a pod in a namespace."""
-    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
 
 
 @pytest.mark.parametrize("cpu", [0, 1], ids=["without requests", "with requests"])
