@@ -45,6 +45,13 @@ def test_amounts_are_cores_and_declared_ones_are_shown_without_usage() -> None:
     assert row.resources["nvidia.com/gpu"].capability == 2
 
 
+def test_pods_are_counts_where_a_queue_has_a_quota_of_them() -> None:
+    running = some_bound(gang("a", 2, api=VOLCANO, queue="q"), 2)
+    rows = rows_of(node("n1", 8), queue("q", capability={"pods": 3}), running)
+    pods = rows["q"].resources["pods"]
+    assert (pods.allocated, pods.share, pods.deserved, pods.capability) == (2, 0, None, 3)
+
+
 def test_next_is_the_first_in_line_with_its_reason() -> None:
     low = gang("low", 4, api=VOLCANO, queue="q")
     high = gang("high", 4, api=VOLCANO, queue="q", priority=5)
