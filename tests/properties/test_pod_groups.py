@@ -104,7 +104,7 @@ def _undo_all_but_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def _place_fewer_than_needed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PlacementSearch, "_is_short", lambda self, remaining: not (self.placed or remaining))
+    patch.setattr(PlacementSearch, "is_short", lambda self, remaining: not (self.placed or remaining))
 
 
 def _ignore_succeeded(patch: pytest.MonkeyPatch) -> None:

@@ -13,14 +13,13 @@ import numpy as np
 from msgspec import Struct
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import Ints, Mask, NodeTable
+from pyscheduler.api.nodes import Ints, Mask
 from pyscheduler.api.pod import Pod, PodSignature
-from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile, may_read_anything
-from pyscheduler.core.pod_groups.room import free_for_members, lacking_resources, members_that_fit
+from pyscheduler.core.pod_groups.room import lacking_resources, members_per_node
 from pyscheduler.core.preemption.dry_run import depends_on_own_row
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.scheduling.schedule_pod import FeasibleNodes, find_nodes_that_fit_pod, start_cycle
@@ -60,7 +59,7 @@ class MemberCount:
         signatures = {queued.pod.signature for queued in members}
         if not len(feasible) or not _is_countable(runtime.profile, cycle, first.pod.signature, signatures):
             return None
-        room = _members_per_node(runtime.state.table(feasible), first.pod)
+        room = members_per_node(runtime.state.table(feasible), first.pod)
         count = int(room.sum())
         if not 0 < count < needed or not room.all():
             return None
@@ -112,11 +111,3 @@ def _is_countable(profile: Profile, cycle: Cycle, first: PodSignature, signature
         and all(plugin.skip_includes_reserve and plugin.name in cycle.skipped for plugin in profile.reserve)
         and all(names.isdisjoint(profile.readers_of_difference(first, each)) for each in signatures)
     )
-
-
-def _members_per_node(nodes: NodeTable, pod: Pod) -> Ints:
-    """Return how many pods like this one each node has room for."""
-    requests = {resource: min(amount, MAX_INT64) for resource, amount in pod.requests.effective.items() if amount > 0}
-    free = free_for_members(nodes, requests, ())
-    slots: Ints = nodes.allowed_pods - nodes.pod_counts
-    return np.minimum(members_that_fit(free, requests, len(nodes)), slots)

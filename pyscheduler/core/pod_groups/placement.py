@@ -5,7 +5,7 @@
         _place_in_best             or placement_candidates.py: with a PlacementGenerate plugin, the best that fits
         _has_too_little_room       full_nodes.py: many equal members of which too few fit are only counted
         _place_by_score            larger members first, each on its best node
-        _place_with_backtracking   if that fails and the members differ: each on the tightest node, with alternatives
+        _place_with_backtracking   backtracking.py: if that fails and other nodes may serve, with alternatives
     PlacementSearch.undo
 
 Every member is placed on the live state, so each sees those before it, as in kube-scheduler's pod group cycle. First
@@ -22,13 +22,14 @@ from msgspec.structs import replace
 
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask, NodeTable
-from pyscheduler.api.pod import Pod, PodSignature
+from pyscheduler.api.pod import PodSignature
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.pod_group_cycle import PlacementCandidate
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.pod_groups.backtracking import Backtracking, affinity_keys, may_fit_in_another_way
 from pyscheduler.core.pod_groups.extension_points import check_placement
 from pyscheduler.core.pod_groups.full_nodes import COUNTED_FROM, MemberCount
 from pyscheduler.core.pod_groups.members import SINGLE_POD
@@ -47,13 +48,7 @@ from pyscheduler.core.scheduling.extension_points import run_reserve_plugins
 from pyscheduler.core.scheduling.failure import QUOTA_EXCEEDED, Failure, quota_exceeded
 from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
 from pyscheduler.core.scheduling.schedule_pod import find_nodes_that_fit_pod, schedule_pod, start_cycle
-
-_ALTERNATIVES = 4
-"""Number of nodes that backtracking tries for a member: those with the least room, each with another amount."""
-_BACKTRACKS = 256
-"""Number of placements that backtracking makes in addition to one for each member."""
-_SKIPPED = -1
-"""Alternative to all nodes: leave the member out, if the group does not need it."""
+from pyscheduler.kernels import Rows
 
 
 class PlacementSearch:
@@ -79,7 +74,7 @@ class PlacementSearch:
         """Resources that the first member without a node lacked then, such as `1 cpu on node n2`."""
         self._allowed: Mask | None = None
         """Mask of the rows that the group may be placed on; None: all."""
-        self._within: Mask | None = None
+        self.within: Mask | None = None
         """Mask of the rows to place members on; None: all."""
         self._candidate_size: int | None = None
         """Number of nodes of the current candidate of a PlacementGenerate plugin; None: all nodes are counted."""
@@ -215,7 +210,7 @@ class PlacementSearch:
     def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> bool:
         """Place the members within a domain, or anywhere. Return True if enough are placed; otherwise none is."""
         allowed = self._allowed
-        self._within = within if allowed is None else allowed if within is None else within & allowed
+        self.within = within if allowed is None else allowed if within is None else within & allowed
         if self._is_uniform and len(largest_first) >= COUNTED_FROM and self._has_too_little_room(largest_first):
             return False
         if self._place_by_score(largest_first) and self._is_feasible(largest_first):
@@ -223,8 +218,8 @@ class PlacementSearch:
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
         self.fitting_members = frozenset(assumed.pod.uid for assumed in self.placed)
         self.undo()
-        if self._is_uniform:
-            return False  # equal pods: another order or another node leaves no more room
+        if not may_fit_in_another_way([queued.pod.signature for queued in largest_first]):
+            return False
         failures = self.failures
         if self._place_with_backtracking(largest_first) and self._is_feasible(largest_first):
             return True
@@ -238,7 +233,7 @@ class PlacementSearch:
         needed = self._context.groups.needed_count(group)
         if group.min_count_by_role or group.subgroups or len(members) < needed:
             return False
-        found = MemberCount(self._context, self._now, self.place).run(members, needed, self._within)
+        found = MemberCount(self._context, self._now, self.place).run(members, needed, self.within)
         self.undo()
         if found is None:
             return False
@@ -295,9 +290,9 @@ class PlacementSearch:
             failure = self.place(members[0])
             if failure is not None:
                 self.failures[members[0].pod.uid] = failure
-            return not self._is_short(())
+            return not self.is_short(())
         rejected: dict[PodSignature, Failure] = {}
-        attracts = any(map(_requires_pods, {queued.pod.signature for queued in members}))
+        attracts = any(map(affinity_keys, {queued.pod.signature for queued in members}))
         for i, queued in enumerate(members):
             signature = queued.pod.signature
             failure = rejected.get(signature) or self.place(queued)
@@ -307,11 +302,11 @@ class PlacementSearch:
             if not attracts:
                 if failure.reason != QUOTA_EXCEEDED or not queued.pod.spec.resource_claims:  # its claims may be smaller
                     rejected[signature] = failure  # placing more members makes no room for an equal one
-                if self._is_short(()) and self._is_short(members[i + 1 :]):
+                if self.is_short(()) and self.is_short(members[i + 1 :]):
                     return False
         if attracts and self.failures:
             self._place_again([queued for queued in members if queued.pod.uid in self.failures])
-        return not self._is_short(())
+        return not self.is_short(())
 
     def _place_again(self, members: Sequence[QueuedPod]) -> None:
         """Place the members that may have waited for a pod that they have affinity to."""
@@ -319,7 +314,7 @@ class PlacementSearch:
             if self.place(queued) is None:
                 del self.failures[queued.pod.uid]
 
-    def _is_short(self, remaining: Sequence[QueuedPod]) -> bool:
+    def is_short(self, remaining: Sequence[QueuedPod]) -> bool:
         """Return True if the group lacks members even if all of the remaining ones are placed."""
         groups, group = self._context.groups, self._group
         if groups.get(group.key) is None:  # a single pod, placed as a group that the manager does not have
@@ -329,56 +324,31 @@ class PlacementSearch:
     # -- with backtracking -------------------------------------------------------------------------------------------
 
     def _place_with_backtracking(self, members: Sequence[QueuedPod]) -> bool:
-        """Place each member on the node with the least room; after a dead end, try the next node of an earlier one."""
-        self.failures = {}
-        left, skipped = len(members) + _BACKTRACKS, set[int]()
-        alternatives = [self._alternatives(members, 0)]
-        while len(alternatives) <= len(members):
-            i = len(alternatives) - 1
-            if not alternatives[i]:
-                alternatives.pop()
-                if not alternatives:
-                    return False
-                if i - 1 in skipped:
-                    skipped.discard(i - 1)
-                else:
-                    self.forget(self.placed[-1])
-                continue
-            if not left:
-                return False
-            left -= 1
-            row = alternatives[i].pop(0)
-            if row == _SKIPPED:
-                skipped.add(i)
-            elif self.place(members[i], row) is not None:
-                continue
-            alternatives.append(self._alternatives(members, i + 1) if i + 1 < len(members) else [])
-        self.failures = {members[i].pod.uid: Failure("the pod group was scheduled without it") for i in skipped}
+        """Place each member where others need the node least; after a dead end, try other nodes of earlier ones."""
+        left_out = Backtracking(self._context, self, members).run()
+        if left_out is None:
+            return False
+        self.failures = {queued.pod.uid: Failure("the pod group was scheduled without it") for queued in left_out}
         return True
 
-    def _alternatives(self, members: Sequence[QueuedPod], i: int) -> list[int]:
-        """Return the rows to try for a member, first the node with the least room; last, to leave the member out."""
-        queued = members[i]
+    def feasible_rows(self, queued: QueuedPod) -> Rows | Diagnosis:
+        """Return the rows of the nodes that fit a member, or why none does."""
         runtime = self._context.runtimes[queued.pod.scheduler_name]
         try:
             cycle = start_cycle(self._context, queued, self._now)
-            feasible = find_nodes_that_fit_pod(runtime, cycle, queued.pod, self._within)
+            feasible = find_nodes_that_fit_pod(runtime, cycle, queued.pod, self.within)
         except PluginFailed as failed:
             report_plugin_failure(self._context, failed)
-            return []
+            return Diagnosis(0)
         except BaseException:
             runtime.reset(queued.pod)
             raise
-        rows: list[int] = []
-        if not isinstance(feasible, Diagnosis):
-            fitting = feasible.rows
-            if fitting is None:
-                assert feasible.cache is not None, "all feasible rows are those of the cache"
-                fitting = feasible.cache.feasible.nonzero()[0]
-            rows = _tightest(runtime.state.table(fitting), queued.pod, fitting)
-        if not self._is_short(members[i + 1 :]):
-            rows.append(_SKIPPED)
-        return rows
+        if isinstance(feasible, Diagnosis):
+            return feasible
+        if feasible.rows is not None:
+            return feasible.rows
+        assert feasible.cache is not None, "all feasible rows are those of the cache"
+        return np.flatnonzero(feasible.cache.feasible)
 
     # -- one member --------------------------------------------------------------------------------------------------
 
@@ -391,7 +361,7 @@ class PlacementSearch:
             return quota_exceeded(context.groups.quota_name, reason)
         runtime, nominator = context.runtimes[pod.scheduler_name], context.queue.nominator
         cycle = start_cycle(context, queued, self._now)
-        within = self._within
+        within = self.within
         if row is not None:  # also one that is known to fit: Reserve needs what PreFilter and Filter write
             within = np.zeros(len(runtime.state), np.bool_)
             within[row] = True
@@ -435,19 +405,3 @@ def _largest_first(members: Iterable[QueuedPod], nodes: NodeTable) -> list[Queue
     }
     places = {signature: i for i, signature in enumerate(dict.fromkeys(queued.pod.signature for queued in members))}
     return sorted(members, key=lambda queued: (-sizes[queued.pod.signature], places[queued.pod.signature]))
-
-
-def _requires_pods(signature: PodSignature) -> bool:
-    """Return True if pods of the signature have to be placed beside other pods."""
-    affinity = signature.affinity.pod_affinity
-    return affinity is not None and bool(affinity.required_during_scheduling_ignored_during_execution)
-
-
-def _tightest(nodes: NodeTable, pod: Pod, rows: np.ndarray) -> list[int]:
-    """Return the rows with the least room, one for each amount of room, given those that fit the pod."""
-    room = np.zeros(len(nodes))
-    for resource in pod.requests.effective:
-        allocatable = nodes.allocatable(resource)
-        room += (allocatable - nodes.requested(resource)) / max(1, int(allocatable.max(initial=1)))
-    _, first = np.unique(room, return_index=True)
-    return [int(row) for row in rows[first[:_ALTERNATIVES]]]

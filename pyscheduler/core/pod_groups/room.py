@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Set
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
@@ -14,6 +15,8 @@ from pyscheduler.api.resources import PODS, quantity
 from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler.core.scheduling.failure import Failure
 
+Floats = NDArray[np.float64]
+"""Array of floats with one entry per node."""
 _UNLIMITED = 1 << 31
 _LARGEST_REQUEST = MAX_INT64 >> 10
 """Amount that nominated pods request at most here, so that what a node has free does not overflow."""
@@ -54,6 +57,23 @@ def members_that_fit(free: Mapping[str, Ints], least: Mapping[str, int], nodes: 
     for resource, amount in least.items():
         most = np.minimum(most, np.maximum(free[resource], 0) // amount)
     return most
+
+
+def members_per_node(nodes: NodeTable, pod: Pod) -> Ints:
+    """Return how many pods like this one each node has room for."""
+    requests = {resource: min(amount, MAX_INT64) for resource, amount in pod.requests.effective.items() if amount > 0}
+    free = free_for_members(nodes, requests, ())
+    slots: Ints = nodes.allowed_pods - nodes.pod_counts
+    return np.minimum(members_that_fit(free, requests, len(nodes)), slots)
+
+
+def relative_room(nodes: NodeTable, pod: Pod) -> Floats:
+    """Return what each node has free of the resources that a pod requests, as a sum of shares of the largest node."""
+    room = np.zeros(len(nodes))
+    for resource in pod.requests.effective:
+        allocatable = nodes.allocatable(resource)
+        room += (allocatable - nodes.requested(resource)) / max(1, int(allocatable.max(initial=1)))
+    return room
 
 
 def most_members(nodes: NodeTable, least: Mapping[str, int]) -> int:

@@ -15,12 +15,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import subgroups
+from pyscheduler.core.pod_groups.backtracking import may_fit_in_another_way
 from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.pod_groups.room import relative_room
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.scheduling.failure import SCHEDULING_GATED, Failure
 
@@ -227,7 +230,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         if self._tries_left <= 0:
             return False
         self._tries_left -= 1
-        self._first, self._needed, self._within = len(self.placed), needed, within
+        self._first, self._needed, self.within = len(self.placed), needed, within
         others = self.failures
         is_placed = self._place_tightly(members) if self._is_tight else self._place_by_score(members)
         if not is_placed:
@@ -252,7 +255,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         for key in [*self._complete(self._group, counts)]:
             rest = [queued for queued in self._pending.get(key, ()) if queued.pod.uid not in placed]
             if rest:
-                self._first, self._needed, self._within = len(self.placed), 0, self._masks.get(key)
+                self._first, self._needed, self.within = len(self.placed), 0, self._masks.get(key)
                 self._place_by_score(rest)
                 others = others | self.failures
         self.failures = others
@@ -265,17 +268,21 @@ class SubgroupPlacementSearch(PlacementSearch):
             self._undo_to(self._first)
         self.failures = {}
         for i, queued in enumerate(members):
-            rows = self._alternatives(members, i)
-            failure = Failure("no node has room for it") if not rows or rows[0] < 0 else self.place(queued, rows[0])
+            rows = self.feasible_rows(queued)
+            if isinstance(rows, Diagnosis):
+                failure: Failure | None = Failure("no node has room for it")
+            else:
+                room = relative_room(self._context.state.table(rows), queued.pod)
+                failure = self.place(queued, int(rows[room.argmin()]))
             if failure is not None:
                 self.failures[queued.pod.uid] = failure
-                if self._is_short(members[i + 1 :]):
+                if self.is_short(members[i + 1 :]):
                     return False
-        return not self._is_short(())
+        return not self.is_short(())
 
     def _place_in_other_order(self, members: Sequence[QueuedPod]) -> bool:
         """Place pods that differ on other nodes than the best ones. Return True if enough are placed."""
-        if not self._backtracking_left or len({queued.pod.signature.template for queued in members}) == 1:
+        if not self._backtracking_left or not may_fit_in_another_way([queued.pod.signature for queued in members]):
             return False
         self._backtracking_left -= 1
         first = self._first
@@ -284,7 +291,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         self._undo_to(first)
         return False
 
-    def _is_short(self, remaining: Sequence[QueuedPod]) -> bool:
+    def is_short(self, remaining: Sequence[QueuedPod]) -> bool:
         return len(self.placed) - self._first + len(remaining) < self._needed
 
     def _undo_to(self, count: int) -> None:
