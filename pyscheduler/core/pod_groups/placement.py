@@ -29,9 +29,10 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.pod_groups.backtracking import Backtracking, affinity_keys, may_fit_in_another_way
+from pyscheduler.core.pod_groups.backtracking import Backtracking
 from pyscheduler.core.pod_groups.extension_points import check_placement
 from pyscheduler.core.pod_groups.full_nodes import COUNTED_FROM, MemberCount
+from pyscheduler.core.pod_groups.member_kinds import may_fit_in_another_way, required_affinity
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.placement_candidates import (
     ScoredPlacement,
@@ -292,7 +293,7 @@ class PlacementSearch:
                 self.failures[members[0].pod.uid] = failure
             return not self.is_short(())
         rejected: dict[PodSignature, Failure] = {}
-        attracts = any(map(affinity_keys, {queued.pod.signature for queued in members}))
+        attracts = any(map(required_affinity, {queued.pod.signature for queued in members}))
         for i, queued in enumerate(members):
             signature = queued.pod.signature
             failure = rejected.get(signature) or self.place(queued)

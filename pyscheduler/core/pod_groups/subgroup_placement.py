@@ -21,7 +21,7 @@ from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import subgroups
-from pyscheduler.core.pod_groups.backtracking import may_fit_in_another_way
+from pyscheduler.core.pod_groups.member_kinds import may_fit_in_another_way
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.room import relative_room
 from pyscheduler.core.pod_groups.topology import candidate_domains

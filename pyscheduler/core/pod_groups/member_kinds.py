@@ -1,0 +1,103 @@
+"""Kinds of members of a pod group: those that are interchangeable, and what they take from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pyscheduler.api.match import Selector, label_selector
+from pyscheduler.api.nodes import Ints
+from pyscheduler.api.objects import PodAffinity, PodAffinityTerm
+from pyscheduler.api.pod import PodSignature, PodSignatureGroup
+from pyscheduler.api.queued import QueuedPod
+
+_BITS = 52
+"""Number of kinds with a bit of their own, as many as a float holds exactly; others share one."""
+
+
+@dataclass(eq=False)
+class MemberKind:
+    """Members that differ in labels and annotations only."""
+
+    members: Sequence[QueuedPod]
+    bit: int
+    keys: frozenset[str]
+    """Topology keys of the required pod affinity."""
+    selectors: tuple[Selector | None, ...]
+    """Selectors of the required pod affinity."""
+    has_domain_rules: bool
+    """True if pods may exclude the members from whole domains, or the members exclude other pods."""
+    places: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Number of members that each row has room for, before any member of the group is placed."""
+    fits_alone: bool = False
+    """True if a node fits before any member of the group is placed."""
+    chosen: int = 0
+    """Number of members with a node, or left out."""
+    partners: int = 0
+    """Number of placed members that the kind has required affinity to."""
+
+    @property
+    def remaining(self) -> Sequence[QueuedPod]:
+        """Members that have not been chosen."""
+        return self.members[self.chosen :]
+
+    @property
+    def scarcity(self) -> float:
+        """Share of the places that the members take."""
+        places = int(self.places.sum())
+        return len(self.members) / places if places else np.inf
+
+    def has_affinity_to(self, signature: PodSignature) -> bool:
+        """Return True if the members have required affinity to pods of this signature."""
+        matches = (selector is not None and selector.matches(signature.labels) for selector in self.selectors)
+        return bool(self.selectors) and all(matches)
+
+
+def kinds_of(members: Iterable[QueuedPod]) -> list[MemberKind]:
+    """Return the kinds of these members, in their order."""
+    by_kind: dict[PodSignature | PodSignatureGroup, list[QueuedPod]] = {}
+    for queued in members:
+        by_kind.setdefault(_kind(queued.pod.signature), []).append(queued)
+    kinds: list[MemberKind] = []
+    for i, same in enumerate(by_kind.values()):
+        signature = same[0].pod.signature
+        terms = required_affinity(signature)
+        keys, selectors = (each.topology_key for each in terms), (label_selector(each.label_selector) for each in terms)
+        rules = domain_rules(signature) > 0
+        kinds.append(MemberKind(same, 1 << i % _BITS, frozenset(keys), tuple(selectors), rules))
+    return kinds
+
+
+def may_fit_in_another_way(members: Iterable[PodSignature]) -> bool:
+    """Return True if other nodes for some members may leave room for more of them.
+
+    Equal members take the same from any node. Where they are decides only with required affinity to one another, and
+    with several rules about domains: one alone allows as many whichever domain comes first.
+    """
+    signatures = {*members}
+    if len({*map(_kind, signatures)}) > 1:
+        return True
+    return any(required_affinity(each) or domain_rules(each) > 1 for each in signatures)
+
+
+def _kind(signature: PodSignature) -> PodSignature | PodSignatureGroup:
+    """Return what the signatures of interchangeable members share: all but labels and annotations."""
+    return signature.template if signature.spec is signature.template.spec else signature
+
+
+def required_affinity(signature: PodSignature) -> Sequence[PodAffinityTerm]:
+    """Return the terms of the required pod affinity."""
+    return _required(signature.affinity.pod_affinity)
+
+
+def domain_rules(signature: PodSignature) -> int:
+    """Return the number of rules that exclude whole domains because of pods in them."""
+    spread = signature.spec.topology_spread_constraints or ()
+    hard = sum(each.when_unsatisfiable == "DoNotSchedule" for each in spread)
+    return hard + len(_required(signature.affinity.pod_anti_affinity))
+
+
+def _required(affinity: PodAffinity | None) -> Sequence[PodAffinityTerm]:
+    return (affinity.required_during_scheduling_ignored_during_execution if affinity else None) or ()
