@@ -40,7 +40,7 @@ _SKIPPED = -1
 """Alternative to all nodes: leave the member out, if the group does not need it."""
 
 
-class Placement(Protocol):
+class MemberPlacement(Protocol):
     """Operations of the search that the members are placed by."""
 
     @property
@@ -83,7 +83,7 @@ class _Choice:
 class Backtracking:
     """Search for nodes of the members of one group."""
 
-    def __init__(self, context: Context, placement: Placement, members: Sequence[QueuedPod]) -> None:
+    def __init__(self, context: Context, placement: MemberPlacement, members: Sequence[QueuedPod]) -> None:
         """Create the search; of kinds that are equally scarce, the first are placed first."""
         self._context = context
         self._state = context.state
@@ -100,6 +100,10 @@ class Backtracking:
         for kind in self._kinds:
             self._find_places(kind)
         self._kinds.sort(key=lambda kind: -kind.scarcity)
+        for kind in self._kinds:
+            for queued in kind.members:
+                for follower in self._followers_of(queued.pod.signature):
+                    follower.awaited += follower is not kind
 
     def _find_places(self, kind: MemberKind) -> None:
         """Find the rows that fit members of a kind before any is placed, or that lack only pods that they follow."""
@@ -110,10 +114,9 @@ class Backtracking:
             rows = self._rows_that_lack_pods(rows, first.pod, places) if kind.keys else _NO_ROWS
         else:
             kind.fits_alone = True
-        fits = np.zeros(len(table), np.bool_)
-        fits[rows] = True
-        kind.places = np.where(fits, places, 0)
-        self._fits[fits] |= np.uint64(kind.bit)
+        count = int(places[rows].sum())
+        kind.scarcity = len(kind.members) / count if count else np.inf
+        self._fits[rows] |= np.uint64(kind.bit)
         self._scarcity[kind.bit] = self._scarcity.get(kind.bit, 0.0) + min(kind.scarcity, len(table))
         self._with_domain_rules |= kind.bit * kind.has_domain_rules
 
@@ -131,12 +134,12 @@ class Backtracking:
         while (choice := self._next()) is not None:
             while not self._take(choice):
                 stuck = choice.stuck | choice.kind.bit
-                choice.kind.chosen -= 1
+                self._count_chosen(choice, -1)
                 if self._left <= 0 or not self._go_back(stuck):
                     return None
                 choice = self._retract()
                 choice.stuck |= stuck
-                choice.kind.chosen += 1
+                self._count_chosen(choice, 1)
             self._choices.append(choice)
             self._count_partner(choice, 1)
         return [choice.queued for choice in self._choices if choice.row == _SKIPPED]
@@ -182,9 +185,14 @@ class Backtracking:
         choice = self._choices.pop()
         if choice.row != _SKIPPED:
             self._placement.forget(self._placement.placed[-1])
-        choice.kind.chosen -= 1
         self._count_partner(choice, -1)
+        self._count_chosen(choice, -1)
         return choice
+
+    def _count_chosen(self, choice: _Choice, count: int) -> None:
+        choice.kind.chosen += count
+        for kind in self._followers_of(choice.queued.pod.signature):
+            kind.awaited -= count if kind is not choice.kind else 0
 
     def _count_partner(self, choice: _Choice, count: int) -> None:
         if choice.row != _SKIPPED:
@@ -204,37 +212,30 @@ class Backtracking:
     def _next(self) -> _Choice | None:
         """Return the choice for another member; None if all have been chosen."""
         waiting: MemberKind | None = None
-        for kind in sorted(
-            self._kinds, key=lambda kind: not kind.partners
-        ):  # their domain is chosen, others may take it
-            if not kind.remaining:
+        # First those that follow placed members: others may take their domain.
+        for kind in sorted(self._kinds, key=lambda kind: not kind.partners):
+            if kind.is_complete:
                 continue
             rows = self._feasible_rows(kind) if kind.fits_alone or kind.partners or not kind.keys else _NO_ROWS
-            if len(rows) or not self._may_follow(kind):
+            if len(rows) or not kind.awaited:
                 return self._choice(kind, rows)
             waiting = waiting or kind
         return None if waiting is None else self._choice(waiting, _NO_ROWS)
 
     def _feasible_rows(self, kind: MemberKind) -> Rows:
-        feasible = self._placement.feasible_rows(kind.remaining[0])
+        feasible = self._placement.feasible_rows(kind.members[kind.chosen])
         return _NO_ROWS if isinstance(feasible, Diagnosis) else feasible
 
-    def _may_follow(self, kind: MemberKind) -> bool:
-        """Return True if pods of other kinds that the kind has required affinity to have not been chosen."""
-        if not kind.keys:
-            return False
-        others = (queued.pod.signature for each in self._kinds if each is not kind for queued in each.remaining)
-        return any(kind.has_affinity_to(signature) for signature in dict.fromkeys(others))
-
     def _choice(self, kind: MemberKind, feasible: Rows) -> _Choice:
-        queued = kind.remaining[0]
+        queued = kind.members[kind.chosen]
         attracted = self._followers_of(queued.pod.signature)
-        followers = [each for each in attracted if each.remaining and not each.chosen and not each.partners]
+        followers = [each for each in attracted if not each.chosen and not each.partners]
         rows = self._rank(kind, queued.pod, feasible, followers)
-        kind.chosen += 1
+        choice = _Choice(kind, queued, rows, followers, _DOMAINS if followers else _ALTERNATIVES)
+        self._count_chosen(choice, 1)
         if not self._placement.is_short([*self._remaining()]):
             rows.append(_SKIPPED)
-        return _Choice(kind, queued, rows, followers, _DOMAINS if followers else _ALTERNATIVES)
+        return choice
 
     def _remaining(self) -> Iterator[QueuedPod]:
         for kind in self._kinds:
@@ -244,7 +245,7 @@ class Backtracking:
         """Return a row of each class of nodes, the one to try first in front, given the rows that fit the pod."""
         others = 0
         for each in self._kinds:
-            others |= each.bit if each.remaining else 0
+            others |= 0 if each.is_complete else each.bit
         others &= ~kind.bit
         columns = [self._fits[rows] & np.uint64(others), relative_room(self._state.table(rows), pod)]
         columns.append(self._demand_of(others)[rows])

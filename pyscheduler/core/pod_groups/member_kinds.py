@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass
 
 from pyscheduler.api.match import Selector, label_selector
-from pyscheduler.api.nodes import Ints
 from pyscheduler.api.objects import PodAffinity, PodAffinityTerm
 from pyscheduler.api.pod import PodSignature, PodSignatureGroup
 from pyscheduler.api.queued import QueuedPod
@@ -29,8 +26,8 @@ class MemberKind:
     """Selectors of the required pod affinity."""
     has_domain_rules: bool
     """True if pods may exclude the members from whole domains, or the members exclude other pods."""
-    places: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    """Number of members that each row has room for, before any member of the group is placed."""
+    scarcity: float = 0.0
+    """Number of members for each place that the nodes have for them before any member of the group is placed."""
     fits_alone: bool = False
     """True if a node fits before any member of the group is placed."""
     chosen: int = 0
@@ -38,16 +35,18 @@ class MemberKind:
     partners: int = 0
     """Number of placed members that the kind has required affinity to."""
 
+    awaited: int = 0
+    """Number of members of other kinds that the kind has required affinity to and that have not been chosen."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True if all members have been chosen."""
+        return self.chosen == len(self.members)
+
     @property
     def remaining(self) -> Sequence[QueuedPod]:
         """Members that have not been chosen."""
         return self.members[self.chosen :]
-
-    @property
-    def scarcity(self) -> float:
-        """Share of the places that the members take."""
-        places = int(self.places.sum())
-        return len(self.members) / places if places else np.inf
 
     def has_affinity_to(self, signature: PodSignature) -> bool:
         """Return True if the members have required affinity to pods of this signature."""

@@ -28,7 +28,7 @@ def app(manifest: Manifest, name: str) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "labels": {"app": name}}}
 
 
-def beside(manifest: Manifest, name: str, key: str, rule: str = "podAffinity") -> Manifest:
+def with_affinity(manifest: Manifest, name: str, key: str, rule: str = "podAffinity") -> Manifest:
     """Return a pod with required affinity (or another rule) to pods of an app in a topology."""
     term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": name}}}
     affinity = {rule: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -37,7 +37,7 @@ def beside(manifest: Manifest, name: str, key: str, rule: str = "podAffinity") -
 
 def together(count: int, cpu: int = 1, **more: int) -> list[Manifest]:
     """Return equal pods that have to share a rack."""
-    return [app(beside(pod(f"a{i}", cpu, **more), "a", RACK), "a") for i in range(count)]
+    return [app(with_affinity(pod(f"a{i}", cpu, **more), "a", RACK), "a") for i in range(count)]
 
 
 def filler(name: str, cpu: int, on: str) -> Manifest:
@@ -172,7 +172,7 @@ def test_pods_with_affinity_to_each_other_preempt_in_the_rack_that_can_hold_them
 @pytest.mark.parametrize("rooms", [[1, 5], [2, 3, 5], [1, 2, 2, 3, 3, 4, 4, 5], [*range(1, 30)]], ids=str)
 def test_leader_goes_to_a_node_that_its_larger_workers_fit_too(rooms: list[int], seed: int) -> None:
     nodes = [host(f"n{i}", cpu) for i, cpu in enumerate(rooms)]
-    pods = [app(pod("lead"), "lead"), *(beside(pod(f"w{i}", 2), "lead", HOSTNAME) for i in range(2))]
+    pods = [app(pod("lead"), "lead"), *(with_affinity(pod(f"w{i}", 2), "lead", HOSTNAME) for i in range(2))]
     cluster = start(nodes, pods, seed)
     assert {at(cluster, name) for name in ("lead", "w0", "w1")} == {f"n{rooms.index(5)}"}
 
@@ -182,7 +182,7 @@ def test_leaders_with_workers_of_their_own_share_out_the_racks(seed: int) -> Non
     nodes = [host(f"n{i}", 2, f"r{i // 4}") for i in range(12)]
     pods: list[Manifest] = []
     for i in range(3):
-        workers = (beside(pod(f"w{i}-{j}", 2), f"lead{i}", RACK) for j in range(3))
+        workers = (with_affinity(pod(f"w{i}-{j}", 2), f"lead{i}", RACK) for j in range(3))
         pods += [app(pod(f"lead{i}"), f"lead{i}"), *workers]
     cluster = start(nodes, pods, seed)
     racks = [{int(at(cluster, f"w{i}-{j}")[1:]) // 4 for j in range(3)} for i in range(3)]
@@ -192,7 +192,7 @@ def test_leaders_with_workers_of_their_own_share_out_the_racks(seed: int) -> Non
 @pytest.mark.parametrize("seed", ORDERS)
 def test_workers_are_not_drawn_to_a_rack_without_nodes_of_their_pool(seed: int) -> None:
     nodes = [node(f"{pool}{i}", 1, {RACK: pool, "pool": pool}) for pool in "xyz" for i in range(4)]
-    workers = [selecting(beside(pod(f"w{i}"), "lead", RACK), "y") for i in range(3)]
+    workers = [selecting(with_affinity(pod(f"w{i}"), "lead", RACK), "y") for i in range(3)]
     cluster = start(nodes, [app(pod("lead"), "lead"), *workers], seed)
     assert at(cluster, "lead")[:1] == "y"
 
@@ -210,7 +210,7 @@ MISFITS: dict[str, Callable[[], tuple[list[Manifest], list[Manifest]]]] = {
     ),
     "no node has room for leader and workers": lambda: (
         [host(f"n{i}", 4) for i in range(50)],
-        [app(pod("lead"), "lead"), *(beside(pod(f"a{i}", 2), "lead", HOSTNAME) for i in range(2))],
+        [app(pod("lead"), "lead"), *(with_affinity(pod(f"a{i}", 2), "lead", HOSTNAME) for i in range(2))],
     ),
 }
 
