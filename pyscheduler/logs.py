@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from pyscheduler.texts import encodable, text_of
 from pyscheduler.truncation import truncated
 
 FORMATS = ("text", "json")
@@ -54,7 +55,7 @@ class Log:
 
     def _write(self, level: int, message: str, error: BaseException | None, fields: dict[str, object]) -> None:
         if error is not None:
-            fields = {"err": str(error) or type(error).__name__} | fields
+            fields = {"err": text_of(error) or type(error).__name__} | fields
         self._logger.log(level, message, extra={"fields": fields, "v": 0})
 
 
@@ -105,11 +106,11 @@ class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {"ts": round(record.created, 6), "level": record.levelname.lower()}
         line |= {"logger": record.name.removeprefix("pyscheduler."), "v": getattr(record, "v", 0)}
-        line |= {"msg": record.getMessage()} | _fields(record)
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        line |= {"msg": encodable(record.getMessage())} | _fields(record)
+        return msgspec.json.encode(line, enc_hook=text_of).decode()
 
 
 def _quoted(value: object) -> str:
     if isinstance(value, bool | int | float):
         return str(value).lower() if isinstance(value, bool) else str(value)
-    return msgspec.json.encode(str(value)).decode()
+    return msgspec.json.encode(text_of(value)).decode()

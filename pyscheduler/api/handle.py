@@ -277,10 +277,18 @@ ApiCall = Callable[[ApiWriter], Awaitable[None]]
 class ApiError(Exception):
     """Failed API request.
 
-    `status` is the HTTP code, 0 if no response arrived; `reason` is the one of the Status object.
+    `status` is the HTTP code, 0 if no response arrived; `reason` is the one of the Status object. TypeError if an
+    argument has the wrong type.
     """
 
+    status: int = 0
+    reason: str = ""
+
     def __init__(self, status: int, reason: str, message: str) -> None:
+        for field, value, type_ in (("status", status, int), ("reason", reason, str), ("message", message, str)):
+            if not isinstance(value, type_):
+                article = "an" if type_ is int else "a"
+                raise TypeError(f"ApiError: {field} must be {article} {type_.__name__}, not {type(value).__name__}")
         super().__init__(message)
         self.status = status
         self.reason = reason

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.quantity import MAX_INT64
+from pyscheduler.texts import text_of
 
 LEAST_SCORE: Final = -MAX_INT64 - 1
 """Least raw score."""
@@ -22,7 +23,8 @@ class InvalidReturnValue(TypeError):
 
     def __init__(self, method: Callable[..., Any], answer: object, expected: str, *, shown: str = "") -> None:
         """Compose the message. `shown` replaces the description of the value if its type does not show the problem."""
-        super().__init__(f"{method.__name__} returned {shown or _described(answer)}, expected {expected}")
+        name = getattr(method, "__name__", type(method).__name__)  # a hint may be a functools.partial
+        super().__init__(f"{name} returned {shown or _described(answer)}, expected {expected}")
         code = getattr(method, "__code__", None)
         self.at = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
         """`file:line` of the method, "" if unknown."""
@@ -35,7 +37,7 @@ def _described(answer: object) -> str:
         answer.close()  # or Python warns that it was never awaited
         return "a coroutine"
     name = type(answer).__name__
-    return f"{answer!r} ({name})" if type(answer) in (int, float) else name
+    return f"{text_of(answer, repr)} ({name})" if type(answer) in (int, float) else name
 
 
 def check_score(method: Callable[..., Any], score: object) -> None:

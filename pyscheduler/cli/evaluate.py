@@ -24,6 +24,7 @@ from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.machine import Machine
 from pyscheduler.core.scheduling.report import report
 from pyscheduler.core.snapshot import UnreadableObject, load_snapshot
+from pyscheduler.texts import text_of
 
 Json = dict[str, Any]
 _KEYS = ("id", "objects", "pods", "config")
@@ -172,7 +173,7 @@ def _report(context: Context, name: str, source: PodObject) -> Json:
         pod = context.pods.get(context.handle.pods.uid_of_key(name) or "") or context.shapes.pod(source)
         return report(context, pod)
     except Exception as error:  # a bug; as in a scheduling attempt, it affects only this pod
-        return {"error": f"the attempt failed: {error!r}"}
+        return {"error": f"the attempt failed: {text_of(error, repr)}"}
 
 
 class _BadDocument(Exception):

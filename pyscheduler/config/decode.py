@@ -16,6 +16,7 @@ from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.fields import DURATION, INT32, MISSING, RecordField, UnknownType, fields_of, is_record
 from pyscheduler.config.problems import Report, did_you_mean, shown, under
 from pyscheduler.core.framework.plugin_failure import is_external
+from pyscheduler.texts import text_of
 
 T = TypeVar("T")
 
@@ -96,7 +97,7 @@ class _Decoder:
 
     def _report_invalid(self, error: BaseException, keys: list[str], path: str, failed: bool) -> None:
         """Report the errors of `__post_init__`: `key: text`, or `[key: text, key: text]`, each at its key."""
-        text = str(error) if isinstance(error, ValueError) else f"{error} ({type(error).__name__})"
+        text = text_of(error) if isinstance(error, ValueError) else f"{text_of(error)} ({type(error).__name__})"
         place = rf"(?:{'|'.join(map(re.escape, keys))})(?:[.\[][^\s:]*)?"
         listed = re.fullmatch(rf"\[({place}: .*)\]", text, re.DOTALL)
         for one in re.split(rf", (?={place}: )", listed[1]) if listed else [text]:

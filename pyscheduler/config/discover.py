@@ -25,6 +25,7 @@ from pyscheduler.config.plugin_class import InvalidPluginClass, check_class
 from pyscheduler.config.problems import Report, did_you_mean
 from pyscheduler.core.framework.plugin_failure import is_external
 from pyscheduler.core.framework.registry import DuplicatePlugin, PluginRegistration, Registry
+from pyscheduler.texts import text_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint  # slow to import and rarely needed
@@ -147,7 +148,7 @@ def _module(name: str) -> Any:
 
 def _cause(error: BaseException, cwd: str) -> str:
     where = f" (looked in {cwd} and the installed packages)" if isinstance(error, ModuleNotFoundError) else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return f"{type(error).__name__}: {text_of(error)}{where}"
 
 
 def _add_entry(catalogue: Catalogue, entry: EntryPoint, report: Report) -> None:

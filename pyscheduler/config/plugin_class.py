@@ -16,6 +16,7 @@ from pyscheduler.api.normalize import Normalizer
 from pyscheduler.api.objects import PodSpec
 from pyscheduler.config.fields import UnknownType, fields_of, is_record
 from pyscheduler.core.framework.registry import POINTS, points_of
+from pyscheduler.texts import text_of
 
 _API: Final = "pyscheduler.api"
 _LOOKS_LIKE: Final = 0.85
@@ -119,7 +120,7 @@ def _attribute_faults(cls: type[Plugin]) -> Iterator[str]:
         value = getattr(cls, name, None)
         # A property may compute it from the args.
         if hasattr(cls, name) and not isinstance(value, property) and not is_right(value):
-            yield f"{name} is {value!r}, expected {expected}"
+            yield f"{name} is {text_of(value, repr)}, expected {expected}"
 
 
 _RESERVE = ("reserve", "pre_bind_pre_flight", "pre_bind")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api import PluginMetric
 from pyscheduler.shell.counting import Counter, Gauges, Histogram, Metric, buckets
+from pyscheduler.texts import encodable
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -228,9 +229,13 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, Threa
         return [*super().all, *self._of_plugins.values()]
 
     def observe(self, metric: PluginMetric, labels: tuple[str, ...], value: float) -> None:
-        """Add a value to a plugin's metric. ValueError if its name is in use, or the labels are not those of it."""
+        """Add a value to a plugin's metric. ValueError if its name is in use, or the labels are not those of it.
+
+        TypeError if a label is no str: one such label would fail the whole page.
+        """
         if len(labels) != len(metric.labels):
             raise ValueError(f"metric {metric.name} has {len(metric.labels)} labels, not {len(labels)}")
+        labels = tuple(map(encodable, labels))
         known = self._of_plugins.get(metric) or self._add(metric)
         if isinstance(known, Histogram):
             known.observed[labels].append(value)

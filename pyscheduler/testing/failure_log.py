@@ -6,7 +6,7 @@ from logging import getLogger
 from typing import Final
 
 from pyscheduler.api.return_values import InvalidReturnValue
-from pyscheduler.core.framework.plugin_failure import code_line
+from pyscheduler.core.framework.plugin_failure import code_line, describe
 from pyscheduler.core.instrument import Instrument
 
 _log: Final = getLogger("pyscheduler.testing")
@@ -21,4 +21,4 @@ class FailureLog(Instrument):
         if isinstance(error, InvalidReturnValue):
             _log.error("Plugin %s failed in %s%s: %s", plugin, point, place, error)
         else:
-            _log.error("Plugin %s failed in %s%s: %r", plugin, point, place, error, exc_info=error)
+            _log.error("Plugin %s failed in %s%s: %s", plugin, point, place, describe(error), exc_info=error)

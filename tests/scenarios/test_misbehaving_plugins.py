@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -39,6 +39,20 @@ METHODS = {
 """Methods with the extension point that is counted; if one fails, the pod backs off."""
 IGNORED = {"unreserve": "Unreserve", "pre_bind_pre_flight": "PreBindPreFlight", "post_bind": "PostBind"}
 """Methods with the extension point that is counted; if one fails, the cycle continues."""
+
+
+class Unprintable(Exception):
+    """Exception without a text: its `__str__` and `__repr__` raise, or return something else."""
+
+    def __str__(self) -> str:
+        failure, *_ = self.args
+        if isinstance(failure, BaseException):
+            raise failure
+        return cast(str, failure)
+
+    __repr__ = __str__
+
+
 EXCEPTIONS = [
     KeyboardInterrupt(),
     SystemExit(3),
@@ -49,6 +63,9 @@ EXCEPTIONS = [
     MemoryError(),
     RecursionError(),
     KeyError("x"),
+    Unprintable(RuntimeError("no text")),
+    Unprintable(SystemExit(3)),
+    Unprintable(7),
 ]
 
 

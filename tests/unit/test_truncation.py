@@ -15,6 +15,7 @@ from pyscheduler.truncation import truncated
         ("é" * 600, "é" * 510 + " ..."),
         pytest.param("a" + "é" * 600, "a" + "é" * 509 + " ...", id="no character is split"),
         pytest.param("\ud800" * 2000, "?" * 1020 + " ...", id="lone surrogates"),
+        pytest.param("caf\udce9", "caf?", id="short text with a lone surrogate"),
     ],
 )
 def test_text_is_truncated_at_a_character_boundary(text: str, written: str) -> None:

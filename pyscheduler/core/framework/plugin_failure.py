@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 from pyscheduler.api.handle import ApiError
 from pyscheduler.api.outcome import StatusError
 from pyscheduler.api.return_values import InvalidReturnValue
+from pyscheduler.texts import text_of
 
 _TEXTS = {
     "PreFilterExtensionAddPod": 'running AddPod on PreFilter plugin "{plugin}": {error}',
@@ -67,7 +68,7 @@ def is_external(error: BaseException) -> bool:
 
 def describe(error: BaseException) -> str:
     """Return the error's type and text; only the text for errors with a message written for users."""
-    text = str(error)
+    text = text_of(error)
     if text and isinstance(error, StatusError | ApiError | InvalidReturnValue):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

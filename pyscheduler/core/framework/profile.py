@@ -38,6 +38,7 @@ from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import BindingPlan
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounts
 from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.texts import text_of
 
 P = TypeVar("P", bound=Plugin)
 
@@ -334,7 +335,7 @@ def _events_of(plugin: Plugin) -> tuple[ClusterEventWithHint, ...]:
     events: object = plugin.events_to_register()
     if not isinstance(events, Sequence) or not all(isinstance(interest, ClusterEventWithHint) for interest in events):
         raise InvalidReturnValue(
-            plugin.events_to_register, events, "a sequence of ClusterEventWithHint", shown=repr(events)
+            plugin.events_to_register, events, "a sequence of ClusterEventWithHint", shown=text_of(events, repr)
         )
     return tuple(events)
 

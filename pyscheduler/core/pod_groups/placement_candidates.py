@@ -32,6 +32,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
 from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
+from pyscheduler.texts import text_of
 
 PLACEMENT_GENERATE: Final = "PlacementGenerate"
 PLACEMENT_SCORE: Final = "PlacementScore"
@@ -157,7 +158,7 @@ def _normalized(plugin: PlacementScorePlugin, group: PodGroup, raw: Sequence[int
         raise InvalidReturnValue(method, scores, f"a sequence of {len(raw)} scores")
     for score in scores:
         if type(score) is not int or not 0 <= score <= MAX_NODE_SCORE:
-            raise InvalidReturnValue(method, scores, f"scores from 0 to {MAX_NODE_SCORE}", shown=repr(score))
+            raise InvalidReturnValue(method, scores, f"scores from 0 to {MAX_NODE_SCORE}", shown=text_of(score, repr))
     return scores
 
 

@@ -30,7 +30,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.plugin_calls import call_plugin
-from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.plugin_failure import describe, raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Instrument, Point
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
@@ -195,7 +195,7 @@ def _post_filter(
                 result.message, result.node_name, result.evict, plugin.name, Code.SUCCESS, tuple(reasons)
             )
         if isinstance(result, StatusError):
-            return PostFilterResult(str(result), code=Code.ERROR)
+            return PostFilterResult(describe(result), code=Code.ERROR)
         if isinstance(result, ClearNomination):
             nominate, result = "", result.rejection
         if result.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:

@@ -8,6 +8,7 @@ from pyscheduler.api.cycle import AttemptLimitExceeded
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code
 from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.texts import text_of
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
@@ -64,7 +65,7 @@ class Failure(msgspec.Struct, frozen=True):
     def of_plugin(failed: PluginFailed) -> Failure:
         """Return the failure of an attempt in which a plugin raised."""
         if isinstance(failed.error, AttemptLimitExceeded):
-            return Failure(str(failed.error), UNSCHEDULABLE, frozenset({EVALUATION_LIMIT}), nominate="")
+            return Failure(text_of(failed.error), UNSCHEDULABLE, frozenset({EVALUATION_LIMIT}), nominate="")
         return Failure.error(str(failed))
 
     @staticmethod

@@ -65,6 +65,7 @@ from pyscheduler.core.scheduling.failure import (
 )
 from pyscheduler.core.scheduling.failure_handler import nominate, report_failure, report_plugin_failure
 from pyscheduler.core.scheduling.permit import wait_on_permit
+from pyscheduler.texts import text_of
 
 WAITING_ON_BINDING = "WaitingOnBinding"
 """Reason of members whose nodes are held while another one is being bound."""
@@ -90,7 +91,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         if is_external(error):
             raise
         context.instrument.plugin_failed("pyscheduler", "attempt", error)
-        failed = Failure.error(f"the attempt failed: {error!r}")
+        failed = Failure.error(f"the attempt failed: {text_of(error, repr)}")
         search.fail(queued.members, failed)
         waits = {}
     if admitted:

@@ -16,6 +16,7 @@ from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import forget_pod
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
+from pyscheduler.texts import text_of
 
 
 def run_until_pause(
@@ -102,4 +103,4 @@ def fail_broken_attempt(context: Context, queued: QueuedPod, error: BaseExceptio
     assumed = context.assumed.get(queued.pod.uid)
     if assumed is not None:
         forget_pod(context, assumed)
-    return handle_scheduling_failure(context, queued, Failure.error(f"the attempt failed: {error!r}"), now)
+    return handle_scheduling_failure(context, queued, Failure.error(f"the attempt failed: {text_of(error, repr)}"), now)

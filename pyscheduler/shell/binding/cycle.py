@@ -27,6 +27,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
 from pyscheduler.kube.errors import unanswered
+from pyscheduler.texts import text_of
 
 PRE_BIND, BIND, POST_BIND = "PreBind", "Bind", "PostBind"
 CANCELLED: Final = "Cancelled"
@@ -284,7 +285,7 @@ def _report_failure(command: Bind, failed: PluginFailed, clock: Clock, instrumen
     pod, node, plugin, error = command.pod.key, command.node_name, failed.plugin, failed.error
     if isinstance(error, ExtenderFailed):
         log.warning("An extender failed to bind", error, pod=pod, node=node)
-        return BindFailed(clock.now(), command.pod.uid, str(error), plugin)
+        return BindFailed(clock.now(), command.pod.uid, text_of(error), plugin)
     if isinstance(error, ApiError | StatusError):
         log.warning("Binding failed", error, pod=pod, node=node, plugin=plugin)
     else:

@@ -16,6 +16,7 @@ from pyscheduler.clock import Clock, rfc3339
 from pyscheduler.core.commands import Evict, PatchStatus
 from pyscheduler.kube import paths
 from pyscheduler.kube.connection import STRATEGIC_PATCH, UNREACHABLE, Connection
+from pyscheduler.texts import encodable
 from pyscheduler.truncation import MAX_MESSAGE, truncated
 
 POD_SCHEDULED: Final = "PodScheduled"
@@ -45,7 +46,7 @@ class StatusWriter:
             condition = command.condition
             status |= self._condition(command.pod, POD_SCHEDULED, "False", condition.reason, condition.message)
         if command.nominated_node_name is not None:
-            status["nominatedNodeName"] = command.nominated_node_name or None
+            status["nominatedNodeName"] = encodable(command.nominated_node_name) or None
         if status:
             await self._patch(command.pod, status)
 

@@ -23,6 +23,7 @@ from pyscheduler.kube.http1 import PROTOBUF
 from pyscheduler.kube.protobuf import is_message
 from pyscheduler.kube.sanitize import sanitize
 from pyscheduler.shell.writers import claim_update, protobuf
+from pyscheduler.texts import encodable
 
 T = TypeVar("T")
 _CONFLICT, _INVALID = 409, 422
@@ -116,7 +117,7 @@ class KubeWriter(ApiWriter):
         return rfc3339(self._clock.wall())
 
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
-        self._recorder(Record(EventType.NORMAL, reason, action, note, pod))
+        self._recorder(Record(EventType.NORMAL, encodable(reason), encodable(action), note, pod))
 
     def observe(self, metric: PluginMetric, labels: tuple[str, ...] = (), value: float = 1) -> None:
         self._observer(metric, labels, value)

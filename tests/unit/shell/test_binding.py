@@ -55,6 +55,26 @@ class Shaky(PreBindPlugin, BindPlugin, PostBindPlugin):
         self._raise_at("PostBind")
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class ApiErrorWithoutStatus(ApiError):
+    """ApiError with a constructor that does not call the one of ApiError."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class ApiErrorWithoutText(ApiError):
+    def __init__(self) -> None:
+        super().__init__(500, "Broken", "no text")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
 async def bind(metrics: Metrics, point: str, error: BaseException) -> Bound | BindFailed:
     plugin, clock, subject = Shaky(point, error), VirtualClock(), pod("a").build()
     plan = BindingPlan((plugin,), (plugin,), (plugin,))
@@ -79,7 +99,16 @@ async def test_pod_is_bound_although_post_bind_raises() -> None:
 
 @pytest.mark.parametrize("point", ["PreBind", "Bind", "PostBind"])
 @pytest.mark.parametrize(
-    "error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), asyncio.CancelledError(), MemoryError()], ids=repr
+    "error",
+    [
+        KeyboardInterrupt(),
+        SystemExit(3),
+        GeneratorExit(),
+        asyncio.CancelledError(),
+        MemoryError(),
+        Unprintable(),
+    ],
+    ids=lambda error: type(error).__name__,
 )
 async def test_no_exception_of_a_plugin_leaves_the_binding_cycle(point: str, error: BaseException) -> None:
     metrics = Metrics()
@@ -137,8 +166,32 @@ async def test_log_names_the_method_that_returned_an_invalid_value(caplog: pytes
 
 
 @pytest.mark.parametrize("point", ["PreBind", "Bind", "PostBind"])
-@pytest.mark.parametrize("error", [ApiError(409, "Conflict", "too late"), StatusError("no such class")], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [
+        ApiError(409, "Conflict", "too late"),
+        StatusError("no such class"),
+        ApiErrorWithoutStatus(),
+        ApiErrorWithoutText(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 async def test_api_and_status_errors_are_not_counted_as_plugin_failures(point: str, error: Any) -> None:
     metrics = Metrics()
     await bind(metrics, point, error)
     assert not metrics.plugin_failures.counts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((None, None, None), "ApiError: status must be an int, not NoneType"),
+        (("500", "Broken", "x"), "ApiError: status must be an int, not str"),
+        ((500, None, "x"), "ApiError: reason must be a str, not NoneType"),
+        ((500, "Broken", b"x"), "ApiError: message must be a str, not bytes"),
+    ],
+)
+def test_api_error_with_wrong_argument_types_raises_type_error(arguments: Any, text: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        ApiError(*arguments)
+    assert str(raised.value) == text

@@ -316,6 +316,13 @@ def test_metrics_of_plugins_are_served_once_they_have_a_value(metrics: Metrics) 
     assert not any(value for key, value in samples(metrics).items() if key.startswith("example_"))
 
 
+def test_labels_of_plugins_do_not_break_the_page(metrics: Metrics) -> None:
+    metrics.observe(COUNTED, ("caf\udce9",), 1)
+    assert samples(metrics)["example_pods_total{kind=caf?}"] == 1.0
+    with pytest.raises(TypeError):
+        metrics.observe(COUNTED, (5,), 1)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("metric", "labels", "error"),
     [

@@ -81,6 +81,15 @@ async def test_a_changed_condition(api: FakeApi, writer: StatusWriter, has: dict
     assert "nominatedNodeName" not in api.calls[0].json["status"]
 
 
+async def test_lone_surrogates_of_plugins_are_replaced(api: FakeApi, writer: StatusWriter) -> None:
+    api.script(STATUS, ok({}))
+    await writer.patch(PatchStatus(pod("a").build(), Condition("Unschedulable", "no file caf\udce9"), "n\udce9"))
+    status = api.calls[0].json["status"]
+    assert (status["conditions"][0]["message"], status["nominatedNodeName"]) == ("no file caf?", "n?")
+    await writer.patch(PatchStatus(unschedulable_pod(message="caf?"), Condition("Unschedulable", "caf\udce9")))
+    assert len(api.calls) == 1, "the pod has the condition already"
+
+
 async def test_equal_condition_is_not_written(api: FakeApi, writer: StatusWriter) -> None:
     await writer.patch(PatchStatus(unschedulable_pod(), UNFIT))
     assert api.calls == []

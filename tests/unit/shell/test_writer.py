@@ -36,6 +36,15 @@ async def test_events_of_plugins_are_passed_to_the_recorder(connection: Connecti
     assert recorded == [Record(EventType.NORMAL, "Waiting", "Scheduling", "for a device", A)]
 
 
+async def test_event_of_a_plugin_has_encodable_texts(connection: Connection) -> None:
+    recorded: list[Record] = []
+    writer = KubeWriter(connection, recorder=recorded.append)
+    writer.record(A, "Caf\udce9", "\udce9", "no file")
+    assert (recorded[0].reason, recorded[0].action) == ("Caf?", "?")
+    with pytest.raises(TypeError):
+        writer.record(A, 5, "Scheduling", "no file")  # type: ignore[arg-type]
+
+
 async def test_binding_without_a_response_is_sent_again(api: FakeApi, connection: Connection) -> None:
     api.script(BINDING, Hangup(), Reply(201))
     await KubeWriter(connection).bind(A, "n1")
