@@ -19,6 +19,7 @@ from pyscheduler.api.outcome import ClearNomination, NodeNames, NodeToStatus, No
 from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
+from pyscheduler.texts import text_of
 
 _COLUMN: Final = "an array of int64"
 _INT64: Final = np.dtype(np.int64)
@@ -64,6 +65,12 @@ def check_result(point: str, method: Callable[..., Any], result: object) -> None
     expected = EXPECTED.get(point)
     if expected is not None and not isinstance(result, expected.types):
         raise InvalidReturnValue(method, result, expected.text)
+
+
+def check_texts(method: Callable[..., Any], key: object, count: int, expected: str) -> None:
+    """Raise InvalidReturnValue unless the key is a tuple of this many strs: another one names no object."""
+    if not (isinstance(key, tuple) and len(key) == count and all(isinstance(part, str) for part in key)):
+        raise InvalidReturnValue(method, key, expected, shown=text_of(key, repr) if isinstance(key, tuple) else "")
 
 
 def check_statuses(method: Callable[..., Any], verdicts: NodeToStatus, nodes: int) -> None:

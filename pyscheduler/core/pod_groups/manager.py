@@ -467,7 +467,7 @@ class PodGroupManager(PodGroupStates):
                     self.usage.touch(key)  # it may be in another queue
         for plugin in dict.fromkeys(self._plugins.values()):
             if any(kind.kind == event.resource for kind in plugin.watches):
-                keys = self._call(None, plugin, POD_GROUP, lambda p: [*p.changed_groups(event)], plugin)
+                keys = self._call(None, plugin, POD_GROUP, lambda p: dict.fromkeys(p.changed_groups(event)), plugin)
                 for key in self._groups if keys is None else keys:
                     if (group := self._groups.get(key)) is None:
                         continue

@@ -16,6 +16,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.resources import Amounts
+from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.claim_usage import TERMINATING, ClaimUsage, Holder
@@ -268,7 +269,7 @@ class PodGroupStates:
     def _group_of(self, pod: Pod) -> PodGroupKey | None:
         """Return the group that the pod declares; other schedulers' pods are members too."""
         plugin = self._plugin_of(pod)
-        key = self._call(None, plugin, POD_GROUP, plugin.group_of, pod)
+        key = self._call(None, plugin, POD_GROUP, _group_of, plugin, pod)
         if key is None and self.quota is not None and pod.scheduler_name in self._plugins:
             return PodGroupKey(pod.namespace, pod.uid, SINGLE_POD)
         return key
@@ -325,6 +326,14 @@ class PodGroupStates:
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return default
+
+
+def _group_of(plugin: PodGroupPlugin, pod: Pod) -> PodGroupKey | None:
+    """Return the group that the pod declares. InvalidReturnValue if it is no key."""
+    key: object = plugin.group_of(pod)
+    if key is not None and not isinstance(key, PodGroupKey):
+        raise InvalidReturnValue(plugin.group_of, key, "a PodGroupKey or None")
+    return key
 
 
 def was_unschedulable(pod: Pod) -> bool:

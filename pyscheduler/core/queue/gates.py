@@ -7,6 +7,7 @@ pods are recorded, so that they are retried after a timeout: no event would requ
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
 from pyscheduler.api.cycle import CallObserver
 from pyscheduler.api.outcome import Code, Rejection
@@ -16,7 +17,7 @@ from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
-from pyscheduler.core.framework.result_checks import check_result
+from pyscheduler.core.framework.result_checks import check_result, check_texts
 from pyscheduler.core.instrument import SUCCESS, Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.queue_gate import has_only_queue_gate, without_gates
@@ -25,6 +26,7 @@ from pyscheduler.core.queue.profile import QueueProfile
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup, pods_of
 from pyscheduler.core.queue.rejections import shared
 
+T = TypeVar("T")
 PRE_ENQUEUE = "PreEnqueue"
 
 
@@ -84,7 +86,7 @@ class Gates:
             return False
 
         def passes(pod: Pod) -> bool:
-            return not _gates(gate, self._as_read_by_plugins(pod), gate_results)
+            return not self._gates(gate, self._as_read_by_plugins(pod), gate_results)
 
         try:
             return not (passes(_first_pod(queued)) or self._are_others_enough(queued, passes))
@@ -92,11 +94,31 @@ class Gates:
             return False  # `admit` calls the plugin again and reports the failure
 
     def gate_object(self, queued: QueuedPod) -> ObjectKey | None:
-        """Return the object without which a pod without a group stays gated; None if any, or if the plugin raises."""
+        """Return the object without which a pod without a group stays gated; None if any, or if the plugin fails."""
         gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
+        return self._call(gate, "GateObject", _object_of, queued.pod)
+
+    def _gates(self, gate: PreEnqueuePlugin, pod: Pod, gate_results: dict[Hashable, bool]) -> bool:
+        """Return True if the plugin gates the pod. PluginFailed if `pre_enqueue` raises.
+
+        `gate_results` is the cache of one event. A pod whose `gate_key` fails is evaluated without it.
+        """
+        key = self._call(gate, "GateKey", _hashable_key, pod)
+        gated = None if key is None else gate_results.get((id(gate), key))
+        if gated is None:
+            gated = call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, pod) is not None
+            if key is not None:
+                gate_results[id(gate), key] = gated
+        return gated
+
+    def _call(
+        self, gate: PreEnqueuePlugin, point: str, call: Callable[[PreEnqueuePlugin, Pod], T | None], pod: Pod
+    ) -> T | None:
+        """Return what a plugin returns for a pod; None if it fails, which is reported."""
         try:
-            return call_guarded(gate.name, "GateObject", gate.gate_object, queued.pod)
-        except PluginFailed:
+            return call_guarded(gate.name, point, call, gate, pod)
+        except PluginFailed as failed:
+            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
             return None
 
     def _as_read_by_plugins(self, pod: Pod) -> Pod:
@@ -196,15 +218,19 @@ def _first_pod(queued: QueuedPod) -> Pod:
     return next(iter(queued.members.values())).pod if isinstance(queued, QueuedPodGroup) else queued.pod
 
 
-def _gates(gate: PreEnqueuePlugin, pod: Pod, gate_results: dict[Hashable, bool]) -> bool:
-    """Return True if the plugin gates the pod; `gate_results` is the cache of one event. PluginFailed if it raises."""
-    key = call_guarded(gate.name, "GateKey", gate.gate_key, pod)
-    gated = None if key is None else gate_results.get((id(gate), key))
-    if gated is None:
-        gated = call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, pod) is not None
-        if key is not None:
-            gate_results[id(gate), key] = gated
-    return gated
+def _hashable_key(gate: PreEnqueuePlugin, pod: Pod) -> Hashable | None:
+    """Return the key of the gate. TypeError if it is not hashable."""
+    key = gate.gate_key(pod)
+    hash(key)
+    return key
+
+
+def _object_of(gate: PreEnqueuePlugin, pod: Pod) -> ObjectKey | None:
+    """Return the object without which the pod stays gated. InvalidReturnValue if it is none: no event would match."""
+    key = gate.gate_object(pod)
+    if key is not None:
+        check_texts(gate.gate_object, key, 3, "None or the kind, namespace and name of an object")
+    return key
 
 
 def _call_checked(plugin: PreEnqueuePlugin, pod: Pod) -> Rejection | None:

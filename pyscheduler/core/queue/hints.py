@@ -23,9 +23,11 @@ from pyscheduler.api.events import (
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import may_read_anything
+from pyscheduler.core.framework.result_checks import check_texts
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.labels import label_of
 
@@ -116,7 +118,7 @@ class Hints:
             if interest.pre_hint is None or not can_be_narrowed:
                 return False
             try:
-                if call_guarded(plugin, PRE_QUEUEING_HINT, interest.pre_hint.concerns_all, event):
+                if call_guarded(plugin, PRE_QUEUEING_HINT, _concerns_all, interest.pre_hint, event):
                     return False
             except PluginFailed as failed:
                 self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
@@ -132,7 +134,7 @@ class Hints:
             return [
                 (resource, *key)
                 for resource, pre_hint in pre_hints
-                for key in call_guarded(plugin, PRE_QUEUEING_HINT, pre_hint.objects_of, queued.pod)
+                for key in call_guarded(plugin, PRE_QUEUEING_HINT, _keys_of, pre_hint, queued.pod)
             ]
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
@@ -184,6 +186,22 @@ class Hints:
             helps, result = True, "Error"
         self._instrument.hint_left(plugin, label_of(event), result)
         return helps
+
+
+def _concerns_all(pre_hint: PreQueueingHint, event: ClusterEvent) -> bool:
+    return bool(pre_hint.concerns_all(event))  # here, because the conversion may raise too
+
+
+def _keys_of(pre_hint: PreQueueingHint, pod: Pod) -> list[tuple[str, str]]:
+    """Return namespace and name of the objects that the pod uses. InvalidReturnValue if they are something else."""
+    method, expected = pre_hint.objects_of, "a collection of (namespace, name)"
+    returned: object = method(pod)
+    if not isinstance(returned, Iterable):
+        raise InvalidReturnValue(method, returned, expected)
+    keys = list(returned)
+    for key in keys:
+        check_texts(method, key, 2, expected)
+    return keys
 
 
 def is_wildcard(event: ClusterEvent) -> bool:

@@ -186,10 +186,11 @@ class UnschedulablePods:
         key, uid = self._key(queued), queued.pod.uid
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = HintGroup(self, key, queued)
+            group = HintGroup(self, key, queued)
             if group.is_gated and not isinstance(queued, QueuedPodGroup):
                 group.gate_object = self._readers.gate_object_of(queued)
             self._register(group, queued)
+            self._groups[key] = group
         group.pods[uid] = (next(self._arrivals) if arrival is None else arrival, queued)
         self._index[uid] = group
         if group.is_gated:

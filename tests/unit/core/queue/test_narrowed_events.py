@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+import numpy as np
 import pytest
 
 from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, PreQueueingHint, QueueingHint
@@ -99,12 +103,52 @@ def test_narrowed_events_do_not_count_as_too_many() -> None:
 
 
 class BrokenObjects(Claims):
-    def claims_of(self, pod: Pod) -> list[tuple[str, str]]:
-        raise RuntimeError("objects cannot be read")
+    """Queue with a plugin of which `objects_of` raises or returns `objects`, and `concerns_all` returns `concerned`."""
+
+    def __init__(self, objects: Any, concerned: Any = False) -> None:
+        self.objects = objects
+        super().__init__()
+        pre_hint = PreQueueingHint(partial(self.claims_of), lambda event: concerned)
+        on_claim = ClusterEventWithHint(KIND, Action.UPDATE, self.hint, pre_hint)
+        QueueFixture.__init__(self, (("Claims", on_claim),))
+
+    def claims_of(self, pod: Pod) -> Any:
+        if isinstance(self.objects, Exception):
+            raise self.objects
+        return self.objects
+
+    def hint(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        return QueueingHint.QUEUE
 
 
-def test_pod_is_evaluated_for_all_events_if_its_objects_cannot_be_read() -> None:
-    claims = BrokenObjects()
+@pytest.mark.parametrize(
+    "objects",
+    [
+        RuntimeError("objects cannot be read"),
+        None,
+        7,
+        "c1",
+        [None],
+        ["c1"],
+        [("default", ["c1"])],
+        [("default", "c1", "more")],
+        [("default", None)],
+        range(3),
+    ],
+    ids=repr,
+)
+def test_pod_is_evaluated_for_all_events_if_its_objects_cannot_be_read(objects: Any) -> None:
+    claims = BrokenObjects(objects)
+    claims.reject(P1, P2)
+    assert claims.report.failures == [("Claims", "PreQueueingHint")] * 2
+    assert claims.move(changed("c7")) == 2, "a hint that raises counts as Queue"
+    assert claims.pop_all() == []
+    claims.pass_to(claims.now + 400)
+    assert claims.pop_all() == ["p1", "p2"]
+
+
+def test_event_concerns_all_pods_if_that_cannot_be_determined() -> None:
+    claims = BrokenObjects([("default", "c1")], np.zeros(2))
     claims.reject(P1)
-    assert claims.report.failures == [("Claims", "PreQueueingHint")]
-    assert claims.move(changed("c7")) == 1, "a hint that raises counts as Queue"
+    assert claims.move(changed("c7")) == 1
+    assert set(claims.report.failures) == {("Claims", "PreQueueingHint")}

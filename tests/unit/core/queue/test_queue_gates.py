@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, QueueingHint, Rejection
+from collections.abc import Hashable
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import (
+    Action,
+    ClusterEvent,
+    ClusterEventWithHint,
+    Pod,
+    QueueingHint,
+    Rejection,
+    ResourceKind,
+)
 from pyscheduler.testing.builders import pod
 from tests.unit.core.queue.queue_fixture import LABELLED, NODE_ADDED, POD_DELETED, Gate, QueueFixture
 
@@ -183,3 +196,61 @@ def test_plugin_with_a_field_is_called_only_for_pods_that_have_the_field() -> No
     fixture.queue.add(pod("plain").build(), fixture.now)
     fixture.queue.add(pod("trainer").spec(resourceClaims=[claim]).build(), fixture.now)
     assert (gate.calls, fixture.pop_all()) == (["trainer"], ["plain"])
+
+
+TICKET = ResourceKind("example.com", "v1", "tickets", "Ticket")
+TICKET_ADDED = ClusterEvent("Ticket", Action.ADD, new={"metadata": {"name": "t1", "namespace": "default"}})
+ON_TICKET = (("Gate", ClusterEventWithHint("Ticket", Action.ADD)),)
+
+
+class KeyedGate(Gate):
+    """Gate with a key and an object, which may be invalid."""
+
+    key: Any = None
+    object: Any = None
+
+    def gate_key(self, pod: Pod) -> Hashable | None:
+        if isinstance(self.key, Exception):
+            raise self.key
+        return self.key  # type: ignore[no-any-return]
+
+    def gate_object(self, pod: Pod) -> Any:
+        if isinstance(self.object, Exception):
+            raise self.object
+        return self.object
+
+
+@pytest.mark.parametrize("key", [["ticket"], ({},), RuntimeError("no key")], ids=repr)
+def test_pod_with_an_invalid_gate_key_is_evaluated_for_each_event(key: Any) -> None:
+    gate = KeyedGate(closed_to=["p", "q"])
+    gate.key = key
+    fixture = QueueFixture(ON_TICKET, gates=(gate,))
+    fixture.add("p", "q")
+    gate.closed_to.discard("q")
+    assert fixture.move(TICKET_ADDED) == 1
+    assert fixture.report.failures == [("Gate", "GateKey")] * 2
+    assert fixture.pop_all() == ["q"]
+
+
+@pytest.mark.parametrize(
+    "object_",
+    [
+        (TICKET, "default", "t1"),
+        ("Ticket", "default"),
+        ("Ticket", ["default"], "t1"),
+        ["Ticket", "default", "t1"],
+        "Ticket",
+        True,
+        RuntimeError("no object"),
+    ],
+    ids=repr,
+)
+def test_pod_with_an_invalid_gate_object_is_evaluated_for_all_events(object_: Any) -> None:
+    gate = KeyedGate(closed_to=["p"])
+    gate.object = object_
+    fixture = QueueFixture(ON_TICKET, gates=(gate,))
+    fixture.add("p")
+    assert fixture.report.failures == [("Gate", "GateObject")]
+    gate.closed_to.clear()
+    assert fixture.move(TICKET_ADDED) == 1
+    assert fixture.pop_all() == ["p"]
