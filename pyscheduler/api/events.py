@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection
+from types import NoneType
 from typing import Any
 
 import msgspec
 
+from pyscheduler.api.argument_checks import check_argument
 from pyscheduler.api.pod import Pod
 
 
@@ -141,6 +143,13 @@ class ClusterEventWithHint(msgspec.Struct, frozen=True):
     actions: Action
     hint: QueueingHintFn | None = None
     pre_hint: PreQueueingHint | None = None
+
+    def __post_init__(self) -> None:
+        owner = "ClusterEventWithHint"
+        check_argument(owner, "resource", self.resource, str, "a kind such as POD, or `kind` of a ResourceKind")
+        check_argument(owner, "actions", self.actions, Action, "an Action")
+        check_argument(owner, "hint", self.hint, (NoneType, Callable), "a function or None")  # type: ignore[arg-type]
+        check_argument(owner, "pre_hint", self.pre_hint, (NoneType, PreQueueingHint), "a PreQueueingHint or None")
 
     def covers(self, event: ClusterEvent) -> bool:
         """Return True if the registration matches the event (kube-scheduler's ClusterEvent match).

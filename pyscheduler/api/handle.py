@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler.api.argument_checks import check_argument
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.metrics import PluginMetric
@@ -285,10 +286,9 @@ class ApiError(Exception):
     reason: str = ""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
-        for field, value, type_ in (("status", status, int), ("reason", reason, str), ("message", message, str)):
-            if not isinstance(value, type_):
-                article = "an" if type_ is int else "a"
-                raise TypeError(f"ApiError: {field} must be {article} {type_.__name__}, not {type(value).__name__}")
+        check_argument("ApiError", "status", status, int, "an int")
+        check_argument("ApiError", "reason", reason, str, "a str")
+        check_argument("ApiError", "message", message, str, "a str")
         super().__init__(message)
         self.status = status
         self.reason = reason

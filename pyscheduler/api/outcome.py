@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler.api.argument_checks import check_argument, check_items
 from pyscheduler.api.pod import Pod
 
 
@@ -86,8 +87,7 @@ class Rejection:
 
     def __init__(self, *reasons: str, resolvable: bool = True, pending: bool = False) -> None:
         for reason in reasons:
-            if not isinstance(reason, str):
-                raise TypeError(f"Rejection: a reason must be a str, not {type(reason).__name__}")
+            check_argument("Rejection", "a reason", reason, str, "a str")
         object.__setattr__(self, "reasons", reasons)
         object.__setattr__(self, "resolvable", resolvable)
         object.__setattr__(self, "pending", pending)
@@ -111,8 +111,7 @@ class NodeNames(msgspec.Struct, frozen=True):
     names: frozenset[str]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.names, Set):
-            raise TypeError(f"NodeNames: names must be a frozenset, not {type(self.names).__name__}")
+        check_argument("NodeNames", "names", self.names, Set, "a frozenset")
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -131,8 +130,7 @@ class Wait(msgspec.Struct, frozen=True):
             if not _is_number(value):
                 shown = "nan" if value != value else type(value).__name__
                 raise TypeError(f"Wait: {field} must be a number, not {shown}")
-        if not isinstance(self.reason, str):
-            raise TypeError(f"Wait: reason must be a str, not {type(self.reason).__name__}")
+        check_argument("Wait", "reason", self.reason, str, "a str")
 
 
 def _is_number(value: object) -> bool:
@@ -150,11 +148,19 @@ class Nominate(msgspec.Struct, frozen=True):
     evict: tuple[Pod, ...] = ()
     message: str = ""
 
+    def __post_init__(self) -> None:
+        check_argument("Nominate", "node_name", self.node_name, str, "a str")
+        check_items("Nominate", "evict", self.evict, Pod, "a tuple of Pods")
+        check_argument("Nominate", "message", self.message, str, "a str")
+
 
 class ClearNomination(msgspec.Struct, frozen=True):
     """Result of PostFilter: a rejection that clears the pod's nomination, because the nominated node will not fit."""
 
     rejection: Rejection
+
+    def __post_init__(self) -> None:
+        check_argument("ClearNomination", "rejection", self.rejection, Rejection, "a Rejection")
 
 
 class StatusError(Exception):

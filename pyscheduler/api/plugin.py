@@ -340,8 +340,9 @@ class PreScorePlugin(Plugin):
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         """Return SKIP to skip the plugin's Score, otherwise None.
 
-        If `reads` is at most ALL_NODES, the result is cached for all pods of the signature. With `pre_score_is_live` it
-        is too, until nodes, their feasibility, watched objects or the views themselves change.
+        If `reads` is at most ALL_NODES, the result is cached for all pods of the signature until a node object changes,
+        so it must not depend on which nodes are feasible. With DOMAINS or EVERYTHING it may: it is not cached then, or
+        with `pre_score_is_live` until nodes, their feasibility, watched objects or the views themselves change.
         """
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from pyscheduler.api.argument_checks import check_argument, check_items
 from pyscheduler.api.nodes import Ints, NodeInfo, NodeTable
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.plugin import Plugin
@@ -77,6 +78,11 @@ class NominateGroup(Struct, frozen=True):
     """Names of nodes by UID of the pod, which is pending."""
     evict: Sequence[Pod] = ()
     """Pods to evict, on any nodes."""
+
+    def __post_init__(self) -> None:
+        check_argument("NominateGroup", "nodes", self.nodes, Mapping, "a mapping of UIDs to names of nodes")
+        check_items("NominateGroup", "nodes", [*self.nodes, *self.nodes.values()], str, "a mapping of str to str")
+        check_items("NominateGroup", "evict", self.evict, Pod, "a sequence of Pods")
 
 
 class PodGroupPostFilterPlugin(Plugin):

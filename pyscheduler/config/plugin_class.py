@@ -199,7 +199,9 @@ def _differences(name: str, method: object, declared: FunctionType) -> Iterator[
     signature = inspect.signature(method)
     spread = any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
     must_be_async, is_async = inspect.iscoroutinefunction(declared), inspect.iscoroutinefunction(method)
-    if must_be_async and not is_async and not spread:
+    if must_be_async and inspect.isasyncgenfunction(method):
+        yield f"{name} contains a yield, expected an async def that returns its result"
+    elif must_be_async and not is_async and not spread:
         yield f"{name} is declared def, expected async def: it runs in the binding cycle"
     elif (is_async or inspect.isasyncgenfunction(method)) and not must_be_async:
         yield f"{name} is declared async def, expected def: it runs in the scheduling cycle and must not await"
@@ -208,8 +210,14 @@ def _differences(name: str, method: object, declared: FunctionType) -> Iterator[
     try:
         signature.bind(*expected)
     except TypeError:
-        actual = ", ".join(signature.parameters)
-        yield f"{name}({actual}) has the wrong parameters, expected {name}({', '.join(expected)})"
+        yield f"{name}{_bare(signature)} has the wrong parameters, expected {name}({', '.join(expected)})"
+
+
+def _bare(signature: inspect.Signature) -> inspect.Signature:
+    """Return the signature without annotations and defaults; its text has the `*` before keyword-only parameters."""
+    none = inspect.Parameter.empty
+    parameters = [each.replace(annotation=none, default=none) for each in signature.parameters.values()]
+    return inspect.Signature(parameters)
 
 
 def _stray_methods(cls: type[Plugin]) -> Iterator[str]:

@@ -159,9 +159,7 @@ class BindingCycles:
     def _run(self, doing: Coroutine[Any, Any, Any]) -> None:
         """Run the loop until a coroutine has ended, in a thread if the caller runs in a loop itself (an async test)."""
         loop = self._event_loop()
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if not _is_in_loop():
             loop.run_until_complete(doing)
             return
         raised: list[BaseException] = []
@@ -177,3 +175,12 @@ class BindingCycles:
         thread.join()
         for error in raised:
             raise error
+
+
+def _is_in_loop() -> bool:
+    """Return True if the caller runs in an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

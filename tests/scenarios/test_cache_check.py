@@ -238,3 +238,11 @@ def test_pod_of_an_unknown_profile_is_an_error() -> None:
     harness.add(node("n1"))
     with pytest.raises(ValueError, match="pod default/a: schedulerName other: there is no such profile"):
         assert_cache_agrees(harness, pod("a").scheduler("other"))
+
+
+def test_cluster_without_nodes_passes(nodes: int) -> None:
+    def delete_all(harness: Harness) -> None:
+        for i in range(nodes):
+            harness.delete("Node", f"n{i}")
+
+    story(TwoPods, delete_all, [pod("a")], nodes)

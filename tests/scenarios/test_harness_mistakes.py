@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import FilterPlugin
+from pyscheduler.api import FilterPlugin, PreBindPlugin
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 
 SECOND_SCHEDULER = """
@@ -27,6 +27,13 @@ class Raises(FilterPlugin):
         node.labels["missing"]
 
 
+class RaisesInPreBind(PreBindPlugin):
+    name = "RaisesInPreBind"
+
+    async def pre_bind(self, cycle: Any, pod: Any, node_name: str, api: Any) -> None:
+        raise KeyError("missing")
+
+
 class ReturnsBool(FilterPlugin):
     """Returns what a predicate would."""
 
@@ -36,12 +43,12 @@ class ReturnsBool(FilterPlugin):
         return True
 
 
-def enabling(cls: type[FilterPlugin]) -> Harness:
+def enabling(cls: type[FilterPlugin] | type[PreBindPlugin], point: str = "filter") -> Harness:
     """Return a harness with a plugin of this module."""
     harness = Harness(f"""
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-profiles: [{{plugins: {{filter: {{enabled: [{{name: "{__name__}:{cls.name}"}}]}}}}}}]
+profiles: [{{plugins: {{{point}: {{enabled: [{{name: "{__name__}:{cls.name}"}}]}}}}}}]
 """)
     harness.add(node("n1"), pod("train"))
     harness.run()
@@ -184,3 +191,9 @@ def test_wrong_result_of_a_plugin_is_logged_with_its_place(caplog: pytest.LogCap
     [logged] = caplog.records
     assert logged.message.endswith("filter returned bool, expected None or Rejection")
     assert f"Plugin ReturnsBool failed in Filter ({__file__}:" in logged.message
+
+
+def test_traceback_of_a_failed_pre_bind_is_that_of_the_plugin(caplog: pytest.LogCaptureFixture) -> None:
+    assert enabling(RaisesInPreBind, "preBind").assignments == {}
+    assert "KeyError: 'missing'" in caplog.text
+    assert "RuntimeError" not in caplog.text

@@ -10,10 +10,20 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pyscheduler.api import SKIP, NodeNames, Rejection, Wait
+from pyscheduler.api import (
+    SKIP,
+    Action,
+    ClearNomination,
+    ClusterEventWithHint,
+    NodeNames,
+    Nominate,
+    NominateGroup,
+    Rejection,
+    Wait,
+)
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.testing import Harness, node, pod
-from tests.scenarios.fakes import MisbehavingPlugin
+from tests.scenarios.fakes import LICENCE, MisbehavingPlugin
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -286,6 +296,28 @@ def test_wrong_array_of_score_all_fails_the_attempt(scores: Any, text: str) -> N
         (lambda: Wait(float("nan")), "Wait: seconds must be a number, not nan"),
         (lambda: NodeNames("n1"), "NodeNames: names must be a frozenset, not str"),  # type: ignore[arg-type]
         (lambda: Rejection(5), "Rejection: a reason must be a str, not int"),  # type: ignore[arg-type]
+        (lambda: Nominate(None), "Nominate: node_name must be a str, not NoneType"),  # type: ignore[arg-type]
+        (lambda: Nominate("n", "a"), "Nominate: evict must be a tuple of Pods, not str"),  # type: ignore[arg-type]
+        (lambda: Nominate("n", ("a",)), "Nominate: evict must be a tuple of Pods, not one with str"),  # type: ignore[arg-type]
+        (lambda: Nominate("n", (), 5), "Nominate: message must be a str, not int"),  # type: ignore[arg-type]
+        (lambda: ClearNomination("no"), "ClearNomination: rejection must be a Rejection, not str"),  # type: ignore[arg-type]
+        (lambda: NominateGroup({"a": 1}), "NominateGroup: nodes must be a mapping of str to str, not one with int"),  # type: ignore[dict-item]
+        (
+            lambda: ClusterEventWithHint(LICENCE, Action.ALL),  # type: ignore[arg-type]
+            "ClusterEventWithHint: resource must be a kind such as POD, or `kind` of a ResourceKind, not ResourceKind",
+        ),
+        (
+            lambda: ClusterEventWithHint("Node", "ADD"),  # type: ignore[arg-type]
+            "ClusterEventWithHint: actions must be an Action, not str",
+        ),
+        (
+            lambda: ClusterEventWithHint("Node", Action.ADD, True),  # type: ignore[arg-type]
+            "ClusterEventWithHint: hint must be a function or None, not bool",
+        ),
+        (
+            lambda: ClusterEventWithHint("Node", Action.ADD, None, print),  # type: ignore[arg-type]
+            "ClusterEventWithHint: pre_hint must be a PreQueueingHint or None, not builtin_function_or_method",
+        ),
     ],
 )
 def test_outcome_with_wrong_argument_types_raises_type_error(make: Any, text: str) -> None:

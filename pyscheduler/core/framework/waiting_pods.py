@@ -62,7 +62,7 @@ class WaitingPodState(msgspec.Struct, eq=False):
 
     def hold(self, plugin: str, wait: Wait, now: float) -> None:
         """Store a plugin's Wait. The deadline of its first Wait stands."""
-        self.deadlines.setdefault(plugin, now + min(wait.seconds, MAX_PERMIT_WAIT))
+        self.deadlines.setdefault(plugin, now + max(min(wait.seconds, MAX_PERMIT_WAIT), 0.0))
         self.reasons[plugin] = wait.reason
         if wait.recheck_every > 0:
             self.rechecks[plugin] = now + wait.recheck_every

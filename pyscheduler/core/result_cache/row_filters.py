@@ -250,7 +250,7 @@ class RowFilters(Struct, eq=False):
         """Run the stale plugins on rows where the ones before accept the pod, the others where they have not run."""
         before = None if self._codes is None else self._codes[rows]
         known = None if before is None else np.array(self._places).take(before)
-        first = len(self._plugins) if known is None else int(known[known.argmin()])
+        first = len(self._plugins) if known is None or not known.size else int(known[known.argmin()])
         now: Codes | None = None  # rejections so far; None if there is none
         left: Mask | None = None  # rows without one; None for all
         for each in stale if known is None else self._active:

@@ -49,6 +49,14 @@ async def acts(self: Any, cycle: Any, pod: Any, node_name: Any, api: Any) -> Non
     return None
 
 
+async def yields_while_it_acts(self: Any, cycle: Any, pod: Any, node_name: Any, api: Any) -> Any:
+    yield None
+
+
+def keyword_only(self: Any, cycle: Any, *, pod: Any = None, node: Any = None) -> None:
+    return None
+
+
 def sync_pre_bind(self: Any, cycle: Any, pod: Any, node_name: Any, api: Any) -> None:
     return None
 
@@ -121,6 +129,14 @@ REJECTED = [
     (
         plugin_class(PreBindPlugin, pre_bind=sync_pre_bind),
         "pre_bind is declared def, expected async def: it runs in the binding cycle",
+    ),
+    (
+        plugin_class(PreBindPlugin, pre_bind=yields_while_it_acts),
+        "pre_bind contains a yield, expected an async def that returns its result",
+    ),
+    (
+        plugin_class(FilterPlugin, filter=keyword_only),
+        "filter(self, cycle, *, pod, node) has the wrong parameters, expected filter(self, cycle, pod, node)",
     ),
     (plugin_class(FilterPlugin, filter=yields), "filter is a generator, expected a method that returns its result"),
     (

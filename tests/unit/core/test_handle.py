@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from pyscheduler.api import ResourceKind
+from pyscheduler.api import ResourceKind, Wait
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.object_store import KEEP, ObjectStore
 from pyscheduler.core.framework.pod_indexer import PodIndexer
@@ -51,6 +53,14 @@ def test_timeouts_are_formatted_as_by_go(seconds: float, text: str) -> None:
     state = waiting("Gang", seconds=seconds)
     state.expire(10.0 + seconds)
     assert state.rejection == f"rejected due to timeout after waiting {text} at plugin Gang"
+
+
+@pytest.mark.parametrize("seconds", [-5, -0.25, -math.inf])
+def test_negative_timeout_is_none(seconds: float) -> None:
+    state = waiting()
+    state.hold("Gang", Wait(seconds), 10.0)
+    state.expire(10.0)
+    assert state.rejection == "rejected due to timeout after waiting 0s at plugin Gang"
 
 
 def test_plugin_with_the_earliest_deadline_is_the_rejector() -> None:
