@@ -240,8 +240,13 @@ def test_pod_of_an_unknown_profile_is_an_error() -> None:
         assert_cache_agrees(harness, pod("a").scheduler("other"))
 
 
-def test_cluster_without_nodes_passes(nodes: int) -> None:
+@pytest.mark.parametrize("reads", [Reads.OWN_NODE_AND_PODS, Reads.DOMAINS, Reads.EVERYTHING])
+def test_cluster_without_nodes_passes(monkeypatch: pytest.MonkeyPatch, reads: Reads, nodes: int) -> None:
+    monkeypatch.setattr(TwoPods, "reads", reads)
+
     def delete_all(harness: Harness) -> None:
+        PODS_ON_N1(harness)
+        assert_cache_agrees(harness, pod("a"))
         for i in range(nodes):
             harness.delete("Node", f"n{i}")
 

@@ -20,7 +20,7 @@ class Unprintable(Exception):
     def __init__(self, how: Any) -> None:
         self.how = how
 
-    def __str__(self) -> Any:  # type: ignore[override]
+    def __str__(self) -> Any:
         if isinstance(self.how, BaseException):
             raise self.how
         return self.how
