@@ -9,6 +9,8 @@ from typing import Final
 from pyscheduler import logs
 from pyscheduler.api import ApiWriter
 from pyscheduler.core.commands import CallApi
+from pyscheduler.core.framework.plugin_failure import is_external
+from pyscheduler.shell.binding.plugin_tasks import enter_plugin_context, is_own_cancellation
 
 log = logs.get("api-calls")
 _CONCURRENCY: Final = 8
@@ -44,6 +46,7 @@ class PluginApiCaller:
                 group.create_task(self._work())
 
     async def _work(self) -> None:
+        enter_plugin_context()
         while True:
             await self._due.wait()
             if not self._waiting:
@@ -52,7 +55,9 @@ class PluginApiCaller:
             command, failures = self._waiting.popleft()
             try:
                 await command.call(self._api)
-            except Exception as problem:
+            except BaseException as problem:
+                if is_own_cancellation(problem) or is_external(problem):
+                    raise
                 log.warning("Failed to make an API call of a plugin", problem, plugin=command.plugin)
                 if command.retries:
                     delay = retry_delay(failures + 1)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from pyscheduler.api.handle import ApiError
 from pyscheduler.core.commands import Bind, CallApi
 from pyscheduler.core.events import BindFailed, Bound
+from pyscheduler.shell.binding.plugin_tasks import contain_plugin_tasks
 
 REAL_TIME_LIMIT: Final = 30.0
 """Limit of real time, in seconds, that a cycle may wait for anything but virtual time."""
@@ -152,6 +153,7 @@ class BindingCycles:
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
+            contain_plugin_tasks(self._loop)
             # The finalizer runs during garbage collection, so it must do no more than this.
             self._finalizer = weakref.finalize(self, self._loop.close)
         return self._loop

@@ -29,6 +29,7 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.cancellation import resolve_outcome, wait_until_stopped
 from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, BindingClient, bind, prepare
+from pyscheduler.shell.binding.plugin_tasks import contain_plugin_tasks
 
 LONG: Final = 5.0
 """Seconds that a plugin may block a worker, without the binding call itself, before the worker is replaced.
@@ -141,6 +142,7 @@ class Bindings:
 
     async def run(self) -> None:
         """Work until cancelled."""
+        contain_plugin_tasks(asyncio.get_running_loop())
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._workers.run())

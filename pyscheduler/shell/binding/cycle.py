@@ -27,6 +27,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
 from pyscheduler.kube.errors import unanswered
+from pyscheduler.shell.binding.plugin_tasks import enter_plugin_context, is_own_cancellation
 from pyscheduler.texts import text_of
 
 PRE_BIND, BIND, POST_BIND = "PreBind", "Bind", "PostBind"
@@ -240,6 +241,7 @@ async def _call_plugin(act: Act[T], command: Bind, client: BindingClient, clock:
     the plugin raises itself, or gets from a task that it awaited, is a failure of the plugin.
     """
     began, status = clock.now(), ERROR
+    enter_plugin_context()
     try:
         coroutine: object = act(command.cycle, command.pod, command.node_name, client)
         if not isinstance(coroutine, Awaitable):
@@ -249,22 +251,12 @@ async def _call_plugin(act: Act[T], command: Bind, client: BindingClient, clock:
         status = status_of(result)
         return result
     except BaseException as error:
-        if _is_our_cancellation(error):
+        if is_own_cancellation(error):
             raise
         raise_plugin_failed(client.plugin, client.point, error)
     finally:
         if command.cycle.call_observer is not None:
             instrument.plugin_took(client.plugin, client.point, status, clock.now() - began)
-
-
-def _is_our_cancellation(error: BaseException) -> bool:
-    if not isinstance(error, asyncio.CancelledError):
-        return False
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # the test kit runs binding cycles without an event loop, and cancels none
-        return False
-    return task is not None and task.cancelling() > 0
 
 
 def _may_have_bound(error: BaseException) -> bool:
