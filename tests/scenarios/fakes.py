@@ -297,14 +297,22 @@ class Slow(PreBindPlugin):
             await api.sleep(60.0)
 
 
+class ErrorWithoutText(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
 class Unmakeable(FilterPlugin):
-    """Raises in its constructor."""
+    """Raises `error` in its constructor."""
 
     name = "Unmakeable"
+    error: ClassVar[Exception] = RuntimeError("no licence")
 
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)
-        raise RuntimeError("no licence")
+        raise self.error
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return None

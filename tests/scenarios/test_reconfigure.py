@@ -284,10 +284,21 @@ def test_fields_that_need_a_restart_are_returned_and_not_applied(changed: str, r
     assert harness.assignments == {"a": "n1"}
 
 
-def test_plugin_with_a_failing_constructor_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (RuntimeError("no licence"), "RuntimeError: no licence"),
+        (fakes.ErrorWithoutText(), r"ErrorWithoutText: <ErrorWithoutText str\(\) failed>"),
+    ],
+    ids=["with text", "without text"],
+)
+def test_plugin_with_a_failing_constructor_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
+) -> None:
+    monkeypatch.setattr(fakes.Unmakeable, "error", error)
     harness = Harness(DEFAULT)
     before = harness.machine.context.profiles
-    with pytest.raises(ConfigError, match='initializing plugin "Unmakeable": RuntimeError: no licence'):
+    with pytest.raises(ConfigError, match=f'initializing plugin "Unmakeable": {text}'):
         harness.reconfigure(profile(multi_point("tests.scenarios.fakes:Unmakeable")))
     assert harness.machine.context.profiles is before
 

@@ -20,8 +20,11 @@ def test_pause_doubles_with_each_failure_up_to_five_minutes(failures: int, secon
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(("retries", "expected"), [(True, 3), (False, 1)])
+@pytest.mark.parametrize(
+    "error", [ApiError(403, "Forbidden", "no right"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()]
+)
 async def test_failed_call_is_made_again_until_it_succeeds(
-    retries: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, retries: bool, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api_calls, "RETRY_SECONDS", 0.0)
     calls, succeeded = 0, asyncio.Event()
@@ -30,7 +33,7 @@ async def test_failed_call_is_made_again_until_it_succeeds(
         nonlocal calls
         calls += 1
         if calls < 3:
-            raise ApiError(403, "Forbidden", "no right")
+            raise error
         succeeded.set()
 
     async def other(api: ApiWriter) -> None:
