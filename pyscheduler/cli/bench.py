@@ -182,20 +182,25 @@ If `reads` claims more than the pod of --pod needs, a line shows the smaller cla
 def plugin_cost(plugin: str, nodes: int, arguments: str, pod: Path | None, node: Path | None) -> None:
     from pyscheduler.cli import plugin_cost as measuring
 
-    request = measuring.CostMeasurement(plugin, _mapping(arguments, "--args"), nodes, _manifest(pod), _manifest(node))
+    request = measuring.CostMeasurement(
+        plugin, _mapping(arguments, "--args"), nodes, _manifest(pod, "Pod"), _manifest(node, "Node")
+    )
     cost = measuring.measure(request)
     Console(width=None if sys.stdout.isatty() else 120).print(measuring.table(cost, nodes))
     for line in measuring.summary(cost, nodes):
         click.echo(line)
 
 
-def _manifest(file: Path | None) -> dict[str, Any]:
+def _manifest(file: Path | None, kind: str) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        return _mapping(file.read_text(encoding="utf-8"), str(file))
+        manifest = _mapping(file.read_text(encoding="utf-8"), str(file))
     except (OSError, UnicodeError) as error:
         raise unreadable(file, error) from None
+    if manifest.get("kind", kind) != kind:
+        raise click.UsageError(f"{file}: kind must be {kind}, not {manifest['kind']}")
+    return manifest
 
 
 def _mapping(text: str, where: str) -> dict[str, Any]:

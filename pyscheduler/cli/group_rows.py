@@ -165,7 +165,8 @@ class _MemberGroup:
     def _lacks(self) -> str:
         """Return what the pods with a node lack of the minimum, "" if nothing."""
         if isinstance(self._declared, Rejection):
-            return self._declared.message if self._pending or not self._state.placed else ""
+            exists = self._state.placed or self._state.succeeded
+            return "" if exists and not self._pending else self._declared.message
         return self._groups.shortage(self._declared, ())
 
     def _state_name(self, reason: Reason) -> str:

@@ -48,10 +48,11 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_selection(names: tuple[str, ...], count: int | None, pool: str | None, **values: Any) -> None:
-        if bool(names) == (count is not None):
+        if not names and count is None:
             raise click.UsageError("name the nodes, or choose some with --count")
-        if names and pool is not None:
-            raise click.UsageError("--pool is for --count: the nodes are named already")
+        for option_name, value in (("--count", count), ("--pool", pool)):
+            if names and value is not None:
+                raise click.UsageError(f"{option_name} cannot be used together with names of nodes")
         command(selection=NodeSelection(names, count, pool), **values)
 
     decorated: Callable[..., None] = with_selection

@@ -17,7 +17,7 @@ from pyscheduler.config.problems import did_you_mean
 from pyscheduler.kube.connection import Connection, ConnectionOptions, connect
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler_plugins.queues.plugin import DEFAULT_QUEUE
-from pyscheduler_plugins.queues.queue import QUEUE, QueueState
+from pyscheduler_plugins.queues.queue import QUEUE, ROOT, QueueState
 
 _HELP = """Stop and resume queues.
 
@@ -114,6 +114,8 @@ async def _why_missing(client: ObjectClient, name: str) -> str:
                 "the API server has no Queues of scheduling.volcano.sh: pyscheduler manifests crds | kubectl apply -f -"
             )
         raise
+    if name == ROOT:
+        return f"queue {name} is the sum of all queues and has no object; stop or resume the queues below it"
     if name == DEFAULT_QUEUE:
         return (
             f"queue {name} has no object that could have a state; create a Queue of this name first: apiVersion: "

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import yaml
@@ -413,12 +413,17 @@ def run(**flags: Any) -> None:
     sys.exit(options.run_async(work(RunOptions(**flags))))
 
 
+_EMPTY: Final = ("", {}, ())
+
+
 def _from_flags(id: str | None, command: Sequence[str], flags: dict[str, Any]) -> TaskSpec:
     if not id:
         raise click.UsageError("name a task (ID --image I), or a file of tasks (--file FILE)")
     if not flags["image"]:
         raise click.UsageError("--image is required; for a pod template use --file")
-    fields = {name: value for name, value in flags.items() if value not in ("", None, {}, (), 0, False)}
+    fields = {
+        name: value for name, value in flags.items() if value is not None and value is not False and value not in _EMPTY
+    }
     if "gang" in fields:
         fields["gang"] = _gang(fields["gang"])
     if "retry" in fields:

@@ -10,7 +10,7 @@ from pyscheduler import logs
 from pyscheduler.api import ApiWriter
 from pyscheduler.core.commands import CallApi
 from pyscheduler.core.framework.plugin_failure import is_external
-from pyscheduler.shell.binding.plugin_tasks import enter_plugin_context, is_own_cancellation
+from pyscheduler.shell.binding.plugin_tasks import IN_PLUGIN, is_own_cancellation
 
 log = logs.get("api-calls")
 _CONCURRENCY: Final = 8
@@ -46,7 +46,7 @@ class PluginApiCaller:
                 group.create_task(self._work())
 
     async def _work(self) -> None:
-        enter_plugin_context()
+        IN_PLUGIN.set(True)
         while True:
             await self._due.wait()
             if not self._waiting:

@@ -27,7 +27,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
 from pyscheduler.kube.errors import unanswered
-from pyscheduler.shell.binding.plugin_tasks import enter_plugin_context, is_own_cancellation
+from pyscheduler.shell.binding.plugin_tasks import IN_PLUGIN, is_own_cancellation
 from pyscheduler.texts import text_of
 
 PRE_BIND, BIND, POST_BIND = "PreBind", "Bind", "PostBind"
@@ -241,7 +241,7 @@ async def _call_plugin(act: Act[T], command: Bind, client: BindingClient, clock:
     the plugin raises itself, or gets from a task that it awaited, is a failure of the plugin.
     """
     began, status = clock.now(), ERROR
-    enter_plugin_context()
+    IN_PLUGIN.set(True)
     try:
         coroutine: object = act(command.cycle, command.pod, command.node_name, client)
         if not isinstance(coroutine, Awaitable):

@@ -13,13 +13,8 @@ from typing import Any, Final, NoReturn
 
 from pyscheduler.core.framework.plugin_failure import describe, is_external
 
-_is_plugin: Final = ContextVar("is_plugin", default=False)
-"""True in the context of plugins, which the tasks that they start inherit."""
-
-
-def enter_plugin_context() -> None:
-    """Contain the tasks that are started in the current context from now on."""
-    _is_plugin.set(True)
+IN_PLUGIN: Final = ContextVar("IN_PLUGIN", default=False)
+"""True in the context of plugins: the tasks that they start inherit it, and are contained."""
 
 
 def is_own_cancellation(error: BaseException) -> bool:
@@ -49,7 +44,7 @@ class _TaskFactory:
         self._create = create
 
     def __call__(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> Any:
-        contained = _Contained(coroutine) if _is_plugin.get() and asyncio.iscoroutine(coroutine) else coroutine
+        contained = _Contained(coroutine) if IN_PLUGIN.get() and asyncio.iscoroutine(coroutine) else coroutine
         return self._create(loop, contained, **more)
 
 

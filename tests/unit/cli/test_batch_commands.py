@@ -243,6 +243,7 @@ def test_resumed_queue_below_a_closed_one_stays_closed(server: BatchServer, run:
     [
         ("nope", "there is no Queue 'nope' among 2; `pyscheduler queues` shows all"),
         ("default", "queue default has no object that could have a state; create a Queue of this name first: "),
+        ("root", "queue root is the sum of all queues and has no object; stop or resume the queues below it"),
         ("team/limit", "team/limit is the queue of an ElasticQuota, which has no state; "),
     ],
 )

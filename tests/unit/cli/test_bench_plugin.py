@@ -50,6 +50,15 @@ def test_args_pod_and_node_come_from_options(tmp_path: Path) -> None:
     assert run("Roomy", "--args", '{"most": 50}', "--pod", str(pod), "--node", str(node)).exit_code == 0
 
 
+@pytest.mark.parametrize(("option", "kind"), [("--pod", "Deployment"), ("--pod", "Node"), ("--node", "Pod")])
+def test_manifest_of_another_kind_is_an_error(tmp_path: Path, option: str, kind: str) -> None:
+    file = tmp_path / "manifest.yaml"
+    file.write_text(f"kind: {kind}\nmetadata: {{name: a}}\n")
+    result = run("Roomy", option, str(file))
+    assert result.exit_code == 2
+    assert f"kind must be {option[2:].title()}, not {kind}" in result.output
+
+
 def test_plugin_that_fails_is_reported_in_one_line_with_the_line_of_its_code() -> None:
     problem = run("Roomy", "--args", '{"most": 0}').exception
     assert isinstance(problem, CommandProblem)

@@ -80,6 +80,7 @@ def test_group_of_every_api_is_shown_with_its_minimum(api: str) -> None:
         (gang("g", 3, 2, api=VOLCANO), "Gated", (2, 0, 0)),
         (some_bound(gang("g", 3, 2, api=VOLCANO), 2), "Incomplete", (0, 2, 0)),
         (Gang("g", 3, WAITING.pods, []), "Gated", (3, 0, 0)),
+        (Gang("g", 3, some_bound(WAITING, 3, "Succeeded").pods, []), "Completed", (0, 0, 3)),
     ],
 )
 def test_state_follows_from_the_nodes_of_the_members(group: Gang, state: str, counts: tuple[int, int, int]) -> None:

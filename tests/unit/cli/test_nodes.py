@@ -180,8 +180,8 @@ async def test_drain_goes_on_when_the_budget_allows_it(client: ObjectClient) -> 
 
 USAGE = [
     (("fail",), "name the nodes, or choose some with --count"),
-    (("fail", "a", "--count", "1"), "name the nodes, or choose some with --count"),
-    (("drain", "a", "--pool", "p"), "--pool is for --count"),
+    (("fail", "a", "--count", "1"), "--count cannot be used together with names of nodes"),
+    (("drain", "a", "--pool", "p"), "--pool cannot be used together with names of nodes"),
     (("add", "--count", "0"), "--count"),
 ]
 
