@@ -413,7 +413,7 @@ def run(**flags: Any) -> None:
     sys.exit(options.run_async(work(RunOptions(**flags))))
 
 
-_EMPTY: Final = ("", {}, ())
+_EMPTY: Final[tuple[object, ...]] = ("", {}, ())
 
 
 def _from_flags(id: str | None, command: Sequence[str], flags: dict[str, Any]) -> TaskSpec:
