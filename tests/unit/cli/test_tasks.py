@@ -159,11 +159,7 @@ WRONG = [
         1,
         "pending_seconds, start_seconds and deadline_seconds must be",
     ),
-    (
-        ["submit", "a", "--image", "i", "--deadline-seconds", "0"],
-        1,
-        "pending_seconds, start_seconds and deadline_seconds must be",
-    ),
+    (["submit", "a", "--image", "i", "--start-seconds", "0"], 1, "pending_seconds, start_seconds and deadline_seconds"),
     (["submit", "a", "--file", "many"], 2, "--file cannot be combined with an ID or other flags"),
     (["submit", "--file", "nowhere"], 1, "pyscheduler: nowhere: cannot be read: No such file or directory"),
     (["list"], 1, "tasks.db does not exist: create it with `pyscheduler tasks submit` or `tasks run`"),
