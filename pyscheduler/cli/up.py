@@ -30,7 +30,7 @@ from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table, pending_reason
 from pyscheduler.cli.run import STOP_SIGNALS, until_signalled
 from pyscheduler.cli.sections import SectionedCommand, option
-from pyscheduler.cli.up_objects import crds, new_cluster
+from pyscheduler.cli.up_objects import crds, storage_classes
 from pyscheduler.cli.up_outputs import check_kubeconfig, copy_kubeconfig, write_snapshot
 from pyscheduler.cli.up_scheduler import InProcessScheduler, SchedulerCommand, StartedScheduler, no_scheduler
 from pyscheduler.cli.up_watch import after_changes, watch_cluster
@@ -252,9 +252,9 @@ def _read_inputs(flags: UpOptions, given: set[str], gates: FeatureGates, context
     manifests = read_manifests(flags.apply)
     pools = [] if flags.cluster is None else read_cluster_file(flags.cluster)
     api, restored = _new_api(flags.seed), RestoreSummary()
+    apply(api, crds())
     files = flags.load or ((flags.restore,) if flags.restore else ())
     if files:
-        apply(api, crds())
         with Console(stderr=True).status(f"Loading {', '.join(map(str, files))}"):
             try:
                 restored = restore_objects(api, read_dumps(files))
@@ -307,7 +307,7 @@ async def _up(flags: UpOptions, inputs: _Inputs) -> int:
         stack.enter_context(Watchdog(heartbeat, metrics))
         templates = [template for pool in inputs.pools for template in pool.templates()]
         if not inputs.restored.stored:
-            apply(inputs.api, new_cluster(inputs.manifests))
+            apply(inputs.api, storage_classes(inputs.manifests))
         apply(inputs.api, inputs.manifests)
         cluster = await stack.enter_async_context(EmbeddedCluster(templates, port=flags.port, api=inputs.api))
         if flags.snapshot is not None:

@@ -31,7 +31,7 @@ def crds() -> list[Manifest]:
     return [Manifest(f.name, yaml.safe_load(f.read_text(encoding="utf-8"))) for f in files]
 
 
-def new_cluster(manifests: Sequence[Manifest]) -> list[Manifest]:
-    """Return the objects of a new cluster: CRDs, and a default StorageClass if the manifests have no class."""
+def storage_classes(manifests: Sequence[Manifest]) -> list[Manifest]:
+    """Return the default StorageClass of a new cluster; nothing if the manifests have a class."""
     has_class = any(manifest.kind[1] == "StorageClass" for manifest in manifests)
-    return crds() if has_class else [*crds(), Manifest("standard", yaml.safe_load(_DEFAULT_CLASS))]
+    return [] if has_class else [Manifest("standard", yaml.safe_load(_DEFAULT_CLASS))]

@@ -81,6 +81,33 @@ def test_pods_of_a_loaded_dump_count_on_their_nodes(tmp_path: Path) -> None:
     assert "default/new: 0/1 nodes are available: 1 Insufficient cpu." in result.output
 
 
+LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l", "namespace": "default"}}
+WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+
+
+@pytest.mark.parametrize("option", ["--load", "--restore"])
+@pytest.mark.parametrize(
+    ("content", "left_out"),
+    [
+        pytest.param("", "", id="empty file"),
+        pytest.param(json.dumps({"apiVersion": "v1", "kind": "List", "items": []}), "", id="empty list"),
+        pytest.param(json.dumps(LEASE), "", id="temporary object"),
+        pytest.param(json.dumps(WIDGET), "Left out 1 of Widget (example.com/v1)", id="kind that is not served"),
+    ],
+)
+def test_files_without_objects_that_are_stored_give_a_new_cluster(
+    tmp_path: Path, option: str, content: str, left_out: str
+) -> None:
+    dump, state = tmp_path / "dump.json", tmp_path / "state.json"
+    dump.write_text(content)
+    result = up("--nodes", 1, option, dump, "--snapshot", state, "--no-scheduler")
+    assert result.exit_code == 0, result.output
+    assert "A cluster of 1 hollow node at" in result.output
+    assert left_out in result.output
+    assert "podgroups.scheduling.x-k8s.io" in saved(state, "CustomResourceDefinition")
+    assert "standard" in saved(state, "StorageClass")
+
+
 def test_equal_seeds_give_equal_uids_and_names(tmp_path: Path) -> None:
     uids = []
     for name in ("first", "second"):
