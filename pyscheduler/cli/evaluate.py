@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,16 +29,21 @@ from pyscheduler.texts import text_of
 Json = dict[str, Any]
 _KEYS = ("id", "objects", "pods", "config")
 _MAX_CONFIGS = 64
+_NAMES = ("default-scheduler", "pyscheduler")
+"""Scheduler names that the default profile serves, as with `up`."""
+
+_ONE_PER_LINE = "the input must be one JSON document per line, as `jq -c` writes them"
 
 _HELP = """Explain decisions: what each plugin returns for each node, as JSON, without an API server.
 
 Each line of FILE (or of standard input) is a document. For each of its pods without a node, one line of JSON is
-printed; every pod is evaluated alone, and nothing is changed.
+printed; every pod is evaluated alone, and nothing is changed. The exit code is 1 if a result is an error.
 
 \b
   {"id": any, "objects": [objects of any kind], "pods": ["ns/name", ...], "config": KubeSchedulerConfiguration}
 
-`id` is returned with each result. Defaults: `pods` is all pods without a node, `config` is that of --config.
+`id` is returned with each result. Defaults: `pods` is all pods without a node, `config` is that of --config, or the
+default profile for the scheduler names `default-scheduler` and `pyscheduler`.
 
 \b
 Try it; docs/evaluate.md describes the result:
@@ -62,10 +67,32 @@ Evaluate the pending pods of a running cluster:
 def evaluate(file: str, config: Path | None, feature_gates: tuple[str, ...]) -> None:
     on = options.gates(feature_gates)
     evaluator = Evaluator(load(config, on) if config else None, on)
-    for line in _lines(file):
+    sys.exit(0 if _evaluate_all(evaluator, _lines(file)) else 1)
+
+
+def _evaluate_all(evaluator: Evaluator, lines: Iterable[bytes]) -> bool:
+    """Print the results of all lines; return True if none of them is an error.
+
+    If the first line is not JSON, neither are those after it, such as the lines of one indented document: they are
+    not read.
+    """
+    is_complete = True
+    for number, line in enumerate(filter(bytes.strip, lines)):
         for result in evaluator.line(line):
             sys.stdout.write(json.dumps(result) + "\n")
+            is_complete = is_complete and "error" not in result
         sys.stdout.flush()  # so that another program can alternate between requests and results
+        if number == 0 and not is_complete and not _is_json(line):
+            break
+    return is_complete
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _lines(file: str) -> Iterator[bytes]:
@@ -85,8 +112,11 @@ class Evaluator:
     """Evaluates documents; caches parsed configurations, so that many documents a second can be evaluated."""
 
     def __init__(self, config: LoadedConfig | None = None, gates: FeatureGates = DEFAULTS) -> None:
-        """`config` is used for documents without one (default: the default profile), `gates` with all others."""
-        self._config = config or default(gates)
+        """`config` is used for documents without one, `gates` with all others.
+
+        Without `config` it is the default profile for both scheduler names.
+        """
+        self._config = config or default(gates, more={"profiles": [{"schedulerName": name} for name in _NAMES]})
         _warn_of_extenders(self._config)
         self._gates = gates
         self._configs: dict[str, LoadedConfig] = {}
@@ -98,7 +128,7 @@ class Evaluator:
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as problem:
-            yield {"id": None, "error": f"the line is not valid JSON: {problem}"}
+            yield {"id": None, "error": f"the line is not valid JSON: {problem}; {_ONE_PER_LINE}"}
             return
         yield from self.results(document)
 
@@ -171,9 +201,13 @@ def _warn_of_extenders(config: LoadedConfig) -> None:
 def _report(context: Context, name: str, source: PodObject) -> Json:
     try:
         pod = context.pods.get(context.handle.pods.uid_of_key(name) or "") or context.shapes.pod(source)
-        return report(context, pod)
+        result = report(context, pod)
     except Exception as error:  # a bug; as in a scheduling attempt, it affects only this pod
         return {"error": f"the attempt failed: {text_of(error, repr)}"}
+    if pod.scheduler_name not in context.profiles:
+        names = ", ".join(f'"{profile}"' for profile in context.profiles)
+        result["error"] += f"; the profiles of the configuration are {names}: set others with --config"
+    return result
 
 
 class _BadDocument(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,22 +24,32 @@ class UnreadableObject(ValueError):
 def load_snapshot(machine: Machine, objects: Sequence[Any], at: float = 0.0) -> dict[str, PodObject]:
     """Feed every object to the machine in order, and return the pods by namespace/name.
 
-    Kinds that no plugin watches are ignored. Raises UnreadableObject for the first object that cannot be parsed, before
-    any later one is loaded.
+    A List stands for its items. Kinds that no plugin watches are ignored. Raises UnreadableObject for the first object
+    that cannot be parsed, before any later one is loaded.
     """
     watched = _watched(machine.context)
     pods: dict[str, PodObject] = {}
-    for i, obj in enumerate(objects):
+    for place, obj in _placed(objects):
         try:
             event = _event(obj, watched, at)
             if event is not None:
                 machine.handle(event)
         except Exception as problem:  # snapshots are user input: any exception is an error in this object
-            raise UnreadableObject(f"objects[{i}]{_name(obj)}: {str(problem) or type(problem).__name__}") from None
+            raise UnreadableObject(f"{place}{_name(obj)}: {str(problem) or type(problem).__name__}") from None
         if isinstance(event, PodChanged):
             meta = event.object.metadata
             pods[f"{meta.namespace}/{meta.name}"] = event.object
     return pods
+
+
+def _placed(objects: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every object after its place, the items of a List instead of the List."""
+    for i, obj in enumerate(objects):
+        if isinstance(obj, Mapping) and obj.get("kind") == "List" and isinstance(obj.get("items"), list):
+            for j, item in enumerate(obj["items"]):
+                yield f"objects[{i}].items[{j}]", item
+        else:
+            yield f"objects[{i}]", obj
 
 
 def _watched(context: Context) -> dict[tuple[str, str], ResourceKind]:
@@ -50,9 +60,14 @@ def _watched(context: Context) -> dict[tuple[str, str], ResourceKind]:
 
 def _event(obj: Any, watched: Mapping[tuple[str, str], ResourceKind], at: float) -> Event | None:
     """Return the event that adds an object; None if no plugin watches its kind."""
-    if not isinstance(obj, Mapping):
+    given = (obj.get("apiVersion"), obj.get("kind")) if isinstance(obj, Mapping) else ()
+    kind = tuple(part for part in given if isinstance(part, str) and part)
+    if len(kind) != 2:
         raise TypeError("an object must be a mapping with apiVersion and kind")
-    kind = (str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
+    if isinstance(obj.get("items"), list) and kind[1].endswith("List"):
+        raise TypeError("a list among the objects must be of kind List, in no other List: add its items instead")
+    if kind == ("v1", "List"):
+        raise TypeError("items: must be a list")
     if kind == ("v1", "Pod"):
         return PodChanged(at, _completed(msgspec.convert(obj, PodObject)))
     if kind == ("v1", "Node"):

@@ -243,7 +243,14 @@ def test_result_without_nodes() -> None:
 
 
 def test_pod_of_another_scheduler_is_an_error() -> None:
-    assert result_of(node("n1"), pod("a").scheduler("x"))["error"] == 'profile not found for scheduler name "x"'
+    profiles = 'the profiles of the configuration are "default-scheduler", "pyscheduler": set others with --config'
+    error = result_of(node("n1"), pod("a").scheduler("x"))["error"]
+    assert error == f'profile not found for scheduler name "x"; {profiles}'
+
+
+@pytest.mark.parametrize("name", ["default-scheduler", "pyscheduler"])
+def test_default_profile_serves_the_scheduler_names_of_up(name: str) -> None:
+    assert result_of(node("n1"), pod("a").scheduler(name))["choice"] == ["n1"]
 
 
 BROKEN = [
@@ -281,6 +288,11 @@ def test_other_kinds_reach_the_plugins_that_watch_them_and_unknown_kinds_are_ign
     assert with_claim["prefilter"] != without_claim["prefilter"]
 
 
+def test_items_of_a_list_are_objects() -> None:
+    items = [node("n1").manifest, pod("a").manifest]
+    assert result_of({"apiVersion": "v1", "kind": "List", "items": items})["choice"] == ["n1"]
+
+
 def test_pods_are_defaulted_as_by_the_api_server() -> None:
     bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}}
     assert result_of(node("n1"), bare)["pod"] == "default/a"
@@ -296,6 +308,17 @@ def test_pods_without_a_node_are_evaluated_in_order_or_those_in_pods() -> None:
 
 MALFORMED = [
     ([1], "objects[0]: an object must be a mapping"),
+    ([{}], "objects[0]: an object must be a mapping with apiVersion and kind"),
+    ([{**pod("a").manifest, "apiVersion": ""}], "objects[0] (Pod default/a): an object must be a mapping with"),
+    ([{"apiVersion": "v1", "metadata": {"name": "n"}}], "objects[0] (n): an object must be a mapping with"),
+    ([{"apiVersion": ["v1"], "kind": "Pod"}], "objects[0] (Pod): an object must be a mapping with"),
+    ([{"apiVersion": "v1", "kind": "List", "items": [1]}], "objects[0].items[0]: an object must be a mapping"),
+    ([{"apiVersion": "v1", "kind": "List", "items": {}}], "objects[0] (List): items: must be a list"),
+    ([{"apiVersion": "v1", "kind": "PodList", "items": []}], "objects[0] (PodList): a list among the objects must be"),
+    (
+        [{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": []}]}],
+        "objects[0].items[0] (List): a list among the objects must be of kind List, in no other List",
+    ),
     ([{"apiVersion": "v1", "kind": "Node"}], "objects[0] (Node): Object missing required field `metadata`"),
     (
         [node("n").manifest, {**pod("a").manifest, "spec": {}}],
@@ -378,9 +401,33 @@ def test_documents_are_read_from_a_file(command: list[str], tmp_path: Path, caps
     command.append(str(file))
     with pytest.raises(SystemExit) as ended:
         main()
-    assert ended.value.code == 0  # an invalid document yields an error and does not fail the command
+    assert ended.value.code == 1  # not everything was evaluated
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [result.get("pod") for result in printed] == ["default/a", None, "default/b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "code"),
+    [
+        pytest.param(json.dumps(document(node("n1"), pod("a"))), 1, 0, id="valid"),
+        pytest.param("\n", 0, 0, id="nothing to evaluate"),
+        pytest.param(json.dumps(document(pod("a").scheduler("x"), pod("b"))), 2, 1, id="a pod without profile"),
+        pytest.param("[]\n{}\n[]", 2, 1, id="documents of the wrong type"),
+        pytest.param(json.dumps(document(node("n1"), pod("a")), indent=2), 1, 1, id="a document over many lines"),
+        pytest.param("apiVersion: v1\nkind: List\nitems: []\n", 1, 1, id="YAML"),
+    ],
+)
+def test_exit_code_is_1_if_a_result_is_an_error(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, count: int, code: int
+) -> None:
+    file = tmp_path / "documents.jsonl"
+    file.write_text(text)
+    command.append(str(file))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr().out
+    assert (ended.value.code, len(printed.splitlines())) == (code, count)
+    assert ("the input must be one JSON document per line" in printed) == ("not valid JSON" in printed)
 
 
 def test_documents_are_read_from_standard_input(
