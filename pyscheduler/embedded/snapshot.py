@@ -11,7 +11,7 @@ import msgspec
 
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.hollow.node_types import HEARTBEATS, STOPPED
-from pyscheduler.embedded.objects import Json, condition, owners_of
+from pyscheduler.embedded.objects import Json, condition, key_of, owners_of
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.status import ApiStatusError
 from pyscheduler.embedded.verbs.restore import decode
@@ -35,7 +35,7 @@ class RestoreError(Exception):
 
 @dataclass
 class RestoreSummary:
-    """Number of stored objects by kind, and what was left out."""
+    """Number of stored objects by kind, and what was left out; an object that is listed several times counts once."""
 
     stored: Counter[str] = field(default_factory=Counter)
     not_served: Counter[str] = field(default_factory=Counter)
@@ -87,19 +87,35 @@ class _Restorer:
         self._api, self._uids = api, uids
         self.summary = RestoreSummary()
         self._resources: dict[tuple[str, str], Resource | None] = {}
+        self._counted: set[tuple[str, ...]] = set()
+        self._without_owner: set[tuple[str, ...]] = set()
 
     def restore_all(self, objects: Iterable[PlacedObject]) -> None:
         for placed in objects:
             version, kind = str(placed.object["apiVersion"]), str(placed.object["kind"])
             resource = self._resource(version, kind)
             if resource is None:
-                self.summary.not_served[f"{kind} ({version})"] += 1
+                meta = placed.object["metadata"]
+                key: tuple[str, ...] = (
+                    version,
+                    kind,
+                    str(meta.get("namespace") or _DEFAULT_NAMESPACE),
+                    str(meta.get("name")),
+                )
+                self._count(self.summary.not_served, f"{kind} ({version})", key)
                 continue
             try:
-                self._restore(resource, placed.object)
+                key = self._restore(resource, placed.object)
             except ApiStatusError as error:
                 raise RestoreError(f"{placed.place}: {error.message}") from None
-            self.summary.stored[kind] += 1
+            self._count(self.summary.stored, kind, key)
+        self.summary.without_owner = len(self._without_owner)
+
+    def _count(self, counter: Counter[str], name: str, key: tuple[str, ...]) -> None:
+        """Count an object, unless it replaces one that is counted already."""
+        if key not in self._counted:
+            self._counted.add(key)
+            counter[name] += 1
 
     def _resource(self, version: str, kind: str) -> Resource | None:
         found = self._resources.get((version, kind))
@@ -107,17 +123,20 @@ class _Restorer:
             found = self._resources[version, kind] = self._api.state.registry.of_kind(version, kind)
         return found
 
-    def _restore(self, resource: Resource, body: Json) -> None:
+    def _restore(self, resource: Resource, body: Json) -> tuple[str, ...]:
+        """Store one object, and return its bucket and key."""
         obj = decode(resource, body)
         if resource.namespaced and not obj["metadata"].get("namespace"):
             obj["metadata"]["namespace"] = _DEFAULT_NAMESPACE
+        self._without_owner.discard(key := (resource.bucket, *map(str, key_of(obj))))
         living = [owner for owner in owners_of(obj) if owner.get("uid") in self._uids]
         if len(living) < len(owners_of(obj)):
             obj["metadata"]["ownerReferences"] = living
-            self.summary.without_owner += 1
+            self._without_owner.add(key)
         if resource.kind == "Node":
             _stop_if_not_ready(obj)
         self._api.restore(resource, obj)
+        return key
 
 
 def _missing_namespaces(api: Api, objects: Iterable[PlacedObject]) -> list[PlacedObject]:

@@ -92,6 +92,16 @@ def test_kinds_that_are_not_served_and_events_are_left_out() -> None:
     assert summary.stored == {"Pod": 1}
 
 
+def test_object_that_is_listed_twice_counts_once() -> None:
+    unserved = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "gone", "controller": True}
+    objects = [unserved, pod("p", ownerReferences=[owner]), pod("p", "team")]
+    summary = restore(Cluster(), *msgspec.json.decode(msgspec.json.encode([*objects, *objects])))
+    assert summary.stored == {"Namespace": 1, "Pod": 2}
+    assert summary.not_served == {"Widget (example.com/v1)": 1}
+    assert summary.without_owner == 1
+
+
 BAD: list[tuple[Json, str]] = [
     (pod("p", ownerReferences="x"), "file: items[0]: "),
     (pod("p", uid=["x"]), "file: items[0]: "),
