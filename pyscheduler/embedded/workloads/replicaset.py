@@ -29,6 +29,8 @@ from pyscheduler.kube.paths import PODS
 
 REPLICA_FAILURE = "ReplicaFailure"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+MAX_POD_CHANGES_PER_SYNC = 500
+"""Pods created or deleted in one sync; their events lead to the next one."""
 _PHASES = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
 
 _RESOURCES = {each.kind: each for each in (REPLICASETS, REPLICATION_CONTROLLERS)}
@@ -56,8 +58,12 @@ def reconcile(replica_set: Json, pods: list[Json], now: float, failure: str = ""
 def _scale(replica_set: Json, active: list[Json]) -> list[Action]:
     missing = replicas_of(replica_set) - len(active)
     if missing >= 0:
-        return [Create(PODS, _pod(replica_set), failure_object=replica_set) for _ in range(missing)]
-    return [Delete(PODS, key_of(pod), uid_of(pod)) for pod in deletion_order(active)[:-missing]]
+        return [
+            Create(PODS, _pod(replica_set), failure_object=replica_set)
+            for _ in range(min(missing, MAX_POD_CHANGES_PER_SYNC))
+        ]
+    surplus = deletion_order(active)[: min(-missing, MAX_POD_CHANGES_PER_SYNC)]
+    return [Delete(PODS, key_of(pod), uid_of(pod)) for pod in surplus]
 
 
 def deletion_order(pods: list[Json]) -> list[Json]:

@@ -27,6 +27,7 @@ from pyscheduler.embedded.workloads.objects import (
     replicas_of,
     uid_of,
 )
+from pyscheduler.embedded.workloads.replicaset import MAX_POD_CHANGES_PER_SYNC
 from pyscheduler.embedded.workloads.revisions import HASH_LABEL, keep_history, revision_of, template_of
 from pyscheduler.kube.paths import PODS
 
@@ -79,7 +80,7 @@ def _claim_actions(stateful_set: Json, pods: dict[int, Json], claims: Mapping[Ke
     """Return the creation of claims that were deleted, and the deletion of those that scaling down leaves over."""
     wanted = _wanted(stateful_set)
     actions: list[Action] = []
-    for ordinal in pods.keys() & set(wanted):
+    for ordinal in (ordinal for ordinal in pods if ordinal in wanted):
         for _, claim in _claims(stateful_set, ordinal):
             if key_of(claim) not in claims:
                 actions.append(_claim_creation(stateful_set, claim))
@@ -105,6 +106,8 @@ def _next_actions(stateful_set: Json, pods: dict[int, Json], rollout: _Rollout, 
     min_ready = int(spec.get("minReadySeconds") or 0)
     actions: list[Action] = []
     for ordinal in wanted:
+        if len(actions) >= MAX_POD_CHANGES_PER_SYNC:
+            return actions
         pod = pods.get(ordinal)
         if pod is None:
             actions.append(_creation(stateful_set, ordinal, rollout))
@@ -112,7 +115,7 @@ def _next_actions(stateful_set: Json, pods: dict[int, Json], rollout: _Rollout, 
             actions.append(_deletion(stateful_set, pod))
         if in_order and (pod is None or not _is_available(pod, min_ready, now)):
             return actions
-    for ordinal in sorted(pods.keys() - set(wanted), reverse=True):
+    for ordinal in sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True):
         if not is_deleting(pods[ordinal]):
             actions.append(_deletion(stateful_set, pods[ordinal]))
         if in_order:

@@ -25,6 +25,8 @@ def replica_set(replicas: int, **spec: Any) -> Json:
         pytest.param(1, [a_pod("a", "Failed")], 1, 0, id="a failed pod is replaced"),
         pytest.param(1, [terminating(a_pod("a"))], 1, 0, id="a terminating pod is replaced"),
         pytest.param(1, [a_pod("a", "Pending")], 0, 0, id="a pending pod counts"),
+        pytest.param(10**9, [a_pod("a")], 500, 0, id="creates at most 500 per sync"),
+        pytest.param(0, [a_pod(str(n)) for n in range(501)], 0, 500, id="deletes at most 500 per sync"),
     ],
 )
 def test_pods_are_created_or_deleted_to_match_replicas(

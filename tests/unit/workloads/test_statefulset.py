@@ -59,6 +59,12 @@ def test_pods_are_created_by_policy(present: list[Json], policy: str, creations:
     assert names(created(plan)) == creations
 
 
+def test_parallel_set_creates_at_most_500_pods_per_sync() -> None:
+    huge = stateful_set(10**9, podManagementPolicy="Parallel")
+    new = names(created(reconcile(huge, pods(0, 2), [], 0.0)))
+    assert (len(new), new[-1]) == (500, "s-501")
+
+
 @pytest.mark.parametrize(
     ("present", "policy", "deletions"),
     [

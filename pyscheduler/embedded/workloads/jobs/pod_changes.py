@@ -20,11 +20,8 @@ from pyscheduler.embedded.workloads.jobs.pods import (
 )
 from pyscheduler.embedded.workloads.jobs.template import count_failures, pod_of, pod_of_index
 from pyscheduler.embedded.workloads.objects import is_ready, key_of, uid_of
-from pyscheduler.embedded.workloads.replicaset import deletion_order
+from pyscheduler.embedded.workloads.replicaset import MAX_POD_CHANGES_PER_SYNC, deletion_order
 from pyscheduler.kube.paths import PODS
-
-MAX_POD_CHANGES_PER_SYNC = 500
-"""Pods created or deleted in one sync."""
 
 
 class PodChanges(NamedTuple):
