@@ -109,6 +109,8 @@ class QueueTree:
                 root.stale.add(resource)
                 for node in self._nodes.values():
                     node.reset_order()
+                for queue in list(self._held_back):
+                    self.set_held_back(queue, is_held=False)  # its next job may be within its share now
 
     def set_usage(self, job: Hashable, queue: str, usage: JobUsage) -> None:
         """Set the usage of a job; `JobUsage()` for a new one."""

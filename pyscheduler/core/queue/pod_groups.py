@@ -124,6 +124,11 @@ class PodGroupMembers:
         is_first = isinstance(queued, QueuedPodGroup) and queued.is_incomplete and not queued.error_count
         return is_first and self._retries.take(len(pods_of(queued)), now)
 
+    def restore_claim(self, queued: QueuedPod) -> None:
+        """Give a group that may fit now a claim to its share again, so that others leave it that until its attempt."""
+        if isinstance(queued, QueuedPodGroup):
+            self._manager.usage.set_infeasible(queued.key, is_infeasible=False)
+
     def hold(self, entry: QueuedPodGroup, now: float) -> None:
         """Report the reason of a group that cannot be scheduled yet, if it still holds after a while."""
         self._report_at.setdefault(entry.key, now + REPORT_DELAY)

@@ -236,8 +236,7 @@ class SchedulingQueue(QueueContents):
             how = self._events.strategy(queued, event)
             if how is _IMMEDIATELY or (how is _AFTER_BACKOFF and not queued.pending_plugins):
                 return how
-            if how is _AFTER_BACKOFF:
-                strategy = how
+            strategy = how if how is _AFTER_BACKOFF else strategy
         return strategy
 
     # Pod groups
@@ -478,6 +477,8 @@ class SchedulingQueue(QueueContents):
                 self._join(self._members.add(queued, key, now), queued, how, label, now)
                 return True
         elif how is not _SKIP and (admitted or self.gates.admit(queued)):
+            if self._groups.is_enabled:
+                self._members.restore_claim(queued)
             backs_off = how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now)
             if backs_off and not self._members.skips_backoff(queued, now):
                 self._backoff_queue.add(queued)

@@ -190,6 +190,15 @@ def test_a_share_is_kept_again_once_its_node_exists() -> None:
     assert len(cluster.evictions) == 2
 
 
+def test_shares_are_kept_for_groups_that_were_attempted_before_there_was_a_node() -> None:
+    cluster = Cluster(queue("a"), queue("b"))
+    cluster.submit(elastic("a", 10), elastic("b", 10))
+    cluster.advance(30)
+    cluster.submit(node("n1", 10))
+    cluster.advance(60)
+    assert (cluster.members("a-"), cluster.members("b-")) == (5, 5)
+
+
 UNUSABLE = {
     "cordoned": {"unschedulable": True},
     "not ready": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]},
