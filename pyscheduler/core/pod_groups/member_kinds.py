@@ -34,7 +34,6 @@ class MemberKind:
     """Number of members with a node, or left out."""
     partners: int = 0
     """Number of placed members that the kind has required affinity to."""
-
     awaited: int = 0
     """Number of members of other kinds that the kind has required affinity to and that have not been chosen."""
 

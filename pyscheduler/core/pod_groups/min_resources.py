@@ -12,7 +12,7 @@ from collections import Counter
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.resources import PODS, quantity
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.room import free_amount
+from pyscheduler.core.pod_groups.room import free_amounts
 
 
 def missing_resources(context: Context, group: PodGroup, priority: int) -> str:
@@ -23,10 +23,10 @@ def missing_resources(context: Context, group: PodGroup, priority: int) -> str:
     state = context.groups.get(group.key)
     if not group.min_resources or (state is not None and state.started):
         return ""
-    nodes, reserved = context.state.table(), _reserved_by_others(context, group, priority)
-    parts = []
+    reserved, parts = _reserved_by_others(context, group, priority), []
+    unused = free_amounts(context.state.table(), group.min_resources)
     for resource, amount in sorted(group.min_resources.items()):
-        free = max(0, free_amount(nodes, resource) - reserved[resource])
+        free = max(0, unused[resource] - reserved[resource])
         if free < amount:
             parts.append(f"{quantity(resource, amount)} {resource} ({quantity(resource, free)} free)")
     return " and ".join(parts)

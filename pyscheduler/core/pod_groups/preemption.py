@@ -26,12 +26,12 @@ from pyscheduler.core.pod_groups.eviction_units import (
     leaves_minimums,
     may_fit_without_lower_priority,
 )
-from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.min_run_time import MinRunTime
 from pyscheduler.core.pod_groups.removal_order import PutBackBound, RemovalOrder, fewest
-from pyscheduler.core.pod_groups.room import free_amount
+from pyscheduler.core.pod_groups.room import free_amounts
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
+from pyscheduler.core.queue.queued_pod_group import title_of
 
 _NO_GROUP = PodGroupKey("", "")
 _FEW = 4096
@@ -69,11 +69,6 @@ class GroupPreemptionSearch:
         self._least = dict(insufficient)
         self._is_over_quota = False
         self._min_run_time = MinRunTime(context, group, now)
-
-    @property
-    def _title(self) -> str:
-        key = self._group.key
-        return f"pod {self._pods[0].key}" if key.api == SINGLE_POD else f"pod group {key}"
 
     def first_time(self) -> float | None:
         """Return when enough pods have run for their minimum time to be evicted, after a `run` without victims."""
@@ -136,7 +131,7 @@ class GroupPreemptionSearch:
         candidates = self._min_run_time.evictable(self._with_groups(units))
         found = context.groups.reclaim(self._group, request, free, candidates)
         if not isinstance(found, str) and found and self._place(found, ()) is None:
-            return f"what may be reclaimed makes no room for {self._title} on a node"
+            return f"what may be reclaimed makes no room for {title_of(self._group.key, self._pods[0])} on a node"
         return found
 
     def _free(self, resources: Iterable[str]) -> dict[str, int]:
@@ -151,7 +146,7 @@ class GroupPreemptionSearch:
                     if pod.uid not in own:
                         context.state.place(pod, name)
             nodes = context.state.table()
-            return {resource: free_amount(nodes, resource) for resource in {*resources, PODS}}
+            return free_amounts(nodes, {*resources, PODS})
 
     def _on_usable_nodes(self, units: Sequence[EvictionUnit]) -> Sequence[EvictionUnit]:
         """Return the units without those on nodes that are cordoned or not ready, which would make no room."""
@@ -160,7 +155,7 @@ class GroupPreemptionSearch:
         if usable.all():
             return units
         nodes = {pod.uid: state.node_of(pod.uid) for unit in units for pod in unit.pods}
-        unusable = {uid for uid, node in nodes.items() if node is None or not usable[node.row]}
+        unusable = {uid for uid, node in nodes.items() if node is None or node.row < 0 or not usable[node.row]}
         return [unit for unit in units if any(pod.uid not in unusable for pod in unit.pods)]
 
     def _with_groups(self, units: Sequence[EvictionUnit]) -> list[tuple[EvictionUnit, PodGroup]]:

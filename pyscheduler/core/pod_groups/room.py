@@ -96,19 +96,26 @@ def lacking_resources(nodes: NodeTable, pod: Pod) -> str:
     return f"{' and '.join(parts)} on node {nodes.names[i]}" if parts else ""
 
 
-def usable_amount(nodes: NodeTable, resource: str) -> int:
-    """Return how much of a resource all nodes have together that are ready and not cordoned."""
-    amounts = nodes.allowed_pods if resource == PODS else nodes.allocatable(resource)
-    return int(amounts[usable_nodes(nodes)].sum())
+def usable_amounts(nodes: NodeTable, resources: Iterable[str]) -> dict[str, int]:
+    """Return how much of each resource all nodes have together that are ready and not cordoned."""
+    usable = usable_nodes(nodes)
+    return {resource: int(_amounts(nodes, resource)[0][usable].sum()) for resource in resources}
 
 
-def free_amount(nodes: NodeTable, resource: str) -> int:
-    """Return how much of it is free on these nodes."""
+def free_amounts(nodes: NodeTable, resources: Iterable[str]) -> dict[str, int]:
+    """Return how much of each resource is free on these nodes."""
+    usable, free = usable_nodes(nodes), dict[str, int]()
+    for resource in resources:
+        allocatable, requested = _amounts(nodes, resource)
+        free[resource] = int(np.maximum(allocatable - requested, 0)[usable].sum())
+    return free
+
+
+def _amounts(nodes: NodeTable, resource: str) -> tuple[Ints, Ints]:
+    """Return the allocatable and the requested amounts; of `pods`, the allowed and the running number."""
     if resource == PODS:
-        free = nodes.allowed_pods - nodes.pod_counts
-    else:
-        free = nodes.allocatable(resource) - nodes.requested(resource)
-    return int(np.maximum(free, 0)[usable_nodes(nodes)].sum())
+        return nodes.allowed_pods, nodes.pod_counts
+    return nodes.allocatable(resource), nodes.requested(resource)
 
 
 def fits_empty_nodes(nodes: NodeTable, least: Mapping[str, int], needed: int) -> bool:

@@ -19,6 +19,11 @@ _NEVER = "~"
 """Creation time of a pod without one, after all others."""
 
 
+def title_of(key: PodGroupKey, member: Pod) -> str:
+    """Return a text for messages: `pod group default/a`, or `pod default/a` for a pod without a group."""
+    return f"pod {member.key}" if key.api == SINGLE_POD else f"pod group {key}"
+
+
 @dataclass(slots=True, eq=False)
 class QueuedPodGroup(QueuedPod):
     """A pod group with its history in the queue.
@@ -121,9 +126,8 @@ class QueuedPodGroup(QueuedPod):
 
     @property
     def title(self) -> str:
-        """Text for messages: `pod group default/a`, or `pod default/a` for a pod without a group."""
-        pod = next(iter(self.members.values())).pod
-        return f"pod {pod.key}" if self.key.api == SINGLE_POD else f"pod group {self.key}"
+        """Text for messages, see `title_of`."""
+        return title_of(self.key, next(iter(self.members.values())).pod)
 
     @property
     def pods(self) -> list[Pod]:

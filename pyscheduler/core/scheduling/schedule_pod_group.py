@@ -47,7 +47,7 @@ from pyscheduler.core.pod_groups.queue_admission import (
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
-from pyscheduler.core.pod_groups.room import fits_empty_nodes, usable_amount
+from pyscheduler.core.pod_groups.room import fits_empty_nodes, usable_amounts
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate
@@ -405,7 +405,8 @@ def _is_unresolvable(context: Context, group: PodGroup, queued: QueuedPodGroup, 
 def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:
     """Return True if the group lacks resources that it would lack even if nothing else ran."""
     nodes, least = context.state.table(), dict(queued.insufficient)
-    if any(amount > usable_amount(nodes, resource) for resource, amount in group.min_resources.items()):
+    usable = usable_amounts(nodes, group.min_resources)
+    if any(amount > usable[resource] for resource, amount in group.min_resources.items()):
         return True
     return bool(least) and not fits_empty_nodes(nodes, least, context.groups.needed_count(group))
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.scheduling.failure import Failure
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import RACK, Manifest, gang, node, pod, slots
+from tests.scenarios.batch.placements import count_placements
 
 HOSTNAME = "kubernetes.io/hostname"
 ORDERS = range(10)
@@ -217,18 +215,10 @@ MISFITS: dict[str, Callable[[], tuple[list[Manifest], list[Manifest]]]] = {
 
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_group_that_does_not_fit_is_rejected_after_few_tries(misfit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    placements = 0
-    place = PlacementSearch.place
-
-    def counted(self: PlacementSearch, queued: QueuedPod, row: int | None = None) -> Failure | None:
-        nonlocal placements
-        placements += 1
-        return place(self, queued, row)
-
-    monkeypatch.setattr(PlacementSearch, "place", counted)
+    placements = count_placements(monkeypatch)
     nodes, pods = MISFITS[misfit]()
     cluster = start(nodes, pods)
     assert cluster.bindings == {}
     assert f"of {len(pods)} required pods have a node" in cluster.message("a0")
     searches = 2  # one in the attempt, and one for nodes to reserve
-    assert placements <= searches * (2 * len(pods) + 256)
+    assert placements() <= searches * (2 * len(pods) + 256)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api.queued import QueuedPod
 from pyscheduler.config.problems import ConfigError
-from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.scheduling.failure import Failure
 from tests.scenarios.batch.cluster import CONFIG, Cluster, with_queue_args
 from tests.scenarios.batch.manifests import VOLCANO, Gang, annotated, gang, node, pod, queue
+from tests.scenarios.batch.placements import count_placements
 
 DRF = with_queue_args(jobOrder="drf")
 
@@ -112,18 +110,10 @@ def test_unknown_order_is_named() -> None:
 
 
 def test_pods_of_different_sizes_are_not_all_placed_for_each_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    placements = 0
-    place = PlacementSearch.place
-
-    def counted(self: PlacementSearch, queued: QueuedPod, row: int | None = None) -> Failure | None:
-        nonlocal placements
-        placements += 1
-        return place(self, queued, row)
-
-    monkeypatch.setattr(PlacementSearch, "place", counted)
+    placements = count_placements(monkeypatch)
     cluster = Cluster(node("n", 60), queue("q"), config=DRF)
     for name in "ab":
         pods = [pod(f"{name}{i}", 1 + i % 2) for i in range(20)]
         cluster.submit(gang(name, 1, pods, api=VOLCANO, queue="q"))
     assert [cluster.members(name) for name in "ab"] == [20, 20]
-    assert placements <= 2 * 40
+    assert placements() <= 2 * 40
