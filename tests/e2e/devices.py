@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 
 from tests.e2e.client import Json
 from tests.e2e.story import Story
+from tests.e2e.workloads import unscheduled
 
 VERSION = "resource.k8s.io/v1"
 CLASSES, SLICES, RULES = (f"/apis/{VERSION}/{kind}" for kind in ("deviceclasses", "resourceslices", "devicetaintrules"))
@@ -59,6 +61,20 @@ class Driver:
         taint = {"key": "example.com/rule", "value": "yes", "effect": effect}
         spec = {"deviceSelector": {"driver": self.name, **selector}, "taint": taint}
         return f"{RULES}/{await self.story.create(RULES, 'rule', {'spec': spec})}"
+
+    async def until_excluded(self, node: str, device_class: str) -> None:
+        """Wait until the scheduler allocates no device of a node to a pod without tolerations.
+
+        A scheduler watches each kind by itself, so it may see a pod before an older DeviceTaintRule.
+        """
+        await self.template("probe", exactly(device_class))
+        for name in map("probe-{}".format, count()):
+            await self.story.pod(name, uses_template(self.story.spec(on=node), "probe"))
+            found = await self.story.until(f"{self.story.pods}/{name}", _is_decided)
+            await self.story.delete_pod(name)
+            await self.story.until(self.claims, lambda found: not found["items"])
+            if "nodeName" not in found["spec"]:
+                return
 
     async def claim(self, name: str, *requests: Json, **devices: object) -> str:
         """Create a claim; return its name. `devices` are the constraints and the configuration."""
@@ -133,6 +149,11 @@ class Driver:
         """Return a configuration of the driver; of a claim, for these requests."""
         named: Json = {"requests": list(requests)} if requests else {}
         return {**named, "opaque": {"driver": self.name, "parameters": {"value": value}}}
+
+
+def _is_decided(pod: Json) -> bool:
+    """Return True if a pod is bound, or no device was found for it."""
+    return "nodeName" in pod["spec"] or "cannot allocate all claims" in unscheduled(pod)
 
 
 def _pool(name: str, slices: int = 1) -> Json:

@@ -245,7 +245,9 @@ async def test_taint_rule_of_v1beta2_excludes_devices(story: Story) -> None:
     taint = {"key": "example.com/rule", "effect": "NoSchedule"}
     spec = {"deviceSelector": {"driver": driver.name}, "taint": taint}
     rule = await story.create(RULES, "rule", {"spec": spec})
-    await driver.claim("c", exactly(await driver.device_class()))
+    of = await driver.device_class()
+    await driver.until_excluded("a", of)
+    await driver.claim("c", exactly(of))
     await driver.pod("p", "c")
     await story.unschedulable_with("p", NO_DEVICE)
     await story.api.delete(f"{RULES}/{rule}")

@@ -165,7 +165,9 @@ async def test_pod_waits_for_the_end_of_a_taint_rule(story: Story) -> None:
     await story.node("a")
     rule = await driver.taint_rule("NoSchedule")
     await driver.publish("a", "gpu")
-    await driver.template("gpu", exactly(await driver.device_class()))
+    of = await driver.device_class()
+    await driver.until_excluded("a", of)
+    await driver.template("gpu", exactly(of))
     await driver.inline("p", "gpu")
     await story.unschedulable_with("p", NO_DEVICE)
     await story.api.delete(rule)
@@ -179,6 +181,7 @@ async def test_taint_rule_selects_a_device_of_a_pool(story: Story) -> None:
         await driver.publish(name, "one", "two")
     await driver.taint_rule("NoSchedule", pool=story.full_name("a"))
     of = await driver.device_class()
+    await driver.until_excluded("a", of)
     await driver.claim("c", exactly(of, count=2))
     await driver.pod("p", "c")
     assert await story.bound("p") == "b"

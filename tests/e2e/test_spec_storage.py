@@ -339,7 +339,9 @@ async def test_pod_is_requeued_when_a_volume_limit_is_raised(story: Story) -> No
     await limit(story, "a", 1)
     for name in ("first", "second"):
         await bound_claim(story, name)
-        await story.pod(name, story.spec(volumes=uses(name)))
+    await story.pod("first", story.spec(volumes=uses("first")))
+    assert await story.bound("first") == "a"
+    await story.pod("second", story.spec(volumes=uses("second")))
     assert "1 node(s) exceed max volume count" in await story.unschedulable("second")
     await story.api.patch(f"{CSI_NODES}/{story.full_name('a')}", csi_node(story, "a", 2))
     assert await story.places(2) == {"a": 2}
