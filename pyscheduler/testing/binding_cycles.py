@@ -160,15 +160,14 @@ class BindingCycles:
 
     def _run(self, doing: Coroutine[Any, Any, Any]) -> None:
         """Run the loop until a coroutine has ended, in a thread if the caller runs in a loop itself (an async test)."""
-        loop = self._event_loop()
         if not _is_in_loop():
-            loop.run_until_complete(doing)
+            self._complete(doing)
             return
         raised: list[BaseException] = []
 
         def run() -> None:
             try:
-                loop.run_until_complete(doing)
+                self._complete(doing)
             except BaseException as error:
                 raised.append(error)
 
@@ -177,6 +176,19 @@ class BindingCycles:
         thread.join()
         for error in raised:
             raise error
+
+    def _complete(self, doing: Coroutine[Any, Any, Any]) -> None:
+        """Run the loop until a coroutine has ended. Ctrl-C, which a cycle passes on, cancels everything in the loop."""
+        loop = self._event_loop()
+        task = loop.create_task(doing)
+        try:
+            loop.run_until_complete(task)
+        finally:
+            if not task.done():
+                tasks = {*asyncio.all_tasks(loop), *(each.task for each in self._running if each.task is not None)}
+                for each in tasks:
+                    each.cancel()
+                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
 
 def _is_in_loop() -> bool:

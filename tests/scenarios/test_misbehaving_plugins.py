@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+import weakref
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -159,8 +161,8 @@ def test_pod_is_requeued_when_a_hint_raises_or_returns_a_wrong_value(error: Any)
     assert set(harness.assignments) == {"bad"}
 
 
-@pytest.mark.parametrize("method", ["filter", "score", "permit", "pre_bind"])
-def test_sigint_stops_the_process(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+def send_sigint_in(method: str, monkeypatch: pytest.MonkeyPatch) -> weakref.ref[Harness]:
+    """Run a harness whose plugin is interrupted by Ctrl-C in a method."""
     harness = Harness(CONFIG)
     harness.add(node("n1"), node("n2"))
     original = MisbehavingPlugin._act
@@ -179,6 +181,17 @@ def test_sigint_stops_the_process(monkeypatch: pytest.MonkeyPatch, method: str) 
             harness.run()
     finally:
         signal.signal(signal.SIGINT, previous)
+    return weakref.ref(harness)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["filter", "score", "permit", "pre_bind"])
+def test_sigint_stops_the_process_without_leaks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    harness = send_sigint_in(method, monkeypatch)
+    gc.collect()  # asyncio reports tasks when they are collected
+    assert (harness(), caplog.records) == (None, [])
 
 
 def coroutine() -> Any:
