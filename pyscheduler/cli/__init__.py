@@ -1,45 +1,17 @@
-"""The `pyscheduler` command. Each subcommand has its own module; expected errors are printed as one line.
+"""The `pyscheduler` command.
 
-Exit codes: 0 success, 1 failure with the reason on stderr, 2 wrong usage.
+Exit codes: 0 success, 1 failure with the reason on stderr, 2 wrong usage, 130 Ctrl-C.
 """
 
 from __future__ import annotations
 
-import sys
-
-import click
-
-import pyscheduler
-from pyscheduler.cli.commands import Commands
-
-_EPILOG = """\b
-New here? Start a whole cluster in one process, nothing else is needed:
-  pyscheduler up
-
-\b
-Explain why a pod is pending, write a configuration, run it on a real cluster, or in it:
-  pyscheduler evaluate --help
-  pyscheduler run --write-config-to scheduler.yaml
-  pyscheduler run --config scheduler.yaml --kubeconfig ~/.kube/config
-  pyscheduler manifests second-scheduler --image IMAGE | kubectl apply -f -
-"""
-
-
-@click.group(cls=Commands, epilog=_EPILOG, context_settings={"show_default": True, "max_content_width": 100})
-@click.version_option(pyscheduler.__version__, prog_name="pyscheduler", message="%(prog)s %(version)s")
-def app() -> None:
-    """A Kubernetes scheduler in Python: kube-scheduler's decisions, and plugins you can write in an afternoon."""
+from pyscheduler.cli import interrupt
 
 
 def main() -> None:
-    """Run the command line; print expected errors without a traceback."""
-    try:
-        app()
-    except Exception as problem:
-        # Imported here because it imports many libraries, which a successful start should not wait for.
-        from pyscheduler.cli.problems import PROBLEMS, describe
+    """Run the command line. Ctrl-C ends it without a traceback, whatever it is doing."""
+    interrupt.exit_at_once()
+    # Imported here because it takes a tenth of a second, in which Ctrl-C may arrive.
+    from pyscheduler.cli.program import run
 
-        if not isinstance(problem, PROBLEMS):
-            raise
-        print(describe(problem), file=sys.stderr)
-        sys.exit(1)
+    run()

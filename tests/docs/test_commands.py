@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pyscheduler.cli import main
+from pyscheduler.cli.program import run as main
 from tests.docs.pages import PAGES, ROOT, commands
 from tools import terminal_picture
 

@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 import yaml
 
-from pyscheduler.cli import main
+from pyscheduler.cli.program import run as main
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 KUBECONFIG = {

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import click
 import pytest
 
-from pyscheduler.cli import app, main
+from pyscheduler.cli.program import app
+from pyscheduler.cli.program import run as main
 
 Command = tuple[str, ...]
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pyscheduler.cli import app, batch_command
+from pyscheduler.cli import batch_command
 from pyscheduler.cli import queue as queue_module
 from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.cli.program import app
 from tests.scenarios.batch.manifests import NATIVE, NATIVE_ALPHA, VOLCANO, Manifest, gang, node, queue
 from tests.unit.cli.batch_server import BatchServer, bound, stored
 from tests.unit.cli.test_group_rows import some_bound

@@ -51,7 +51,9 @@ def test_leader_election_imports_no_slow_library() -> None:
 
 
 def test_help_imports_no_command() -> None:
-    modules = imported("import pyscheduler.cli\ntry: pyscheduler.cli.app(['--help'])\nexcept SystemExit: pass")
+    modules = imported(
+        "import pyscheduler.cli.program\ntry: pyscheduler.cli.program.app(['--help'])\nexcept SystemExit: pass"
+    )
     assert modules.isdisjoint((*SLOW, "numpy", "aiohttp", "pyscheduler.api"))
 
 

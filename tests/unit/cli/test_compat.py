@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import pyscheduler
-from pyscheduler.cli import app
 from pyscheduler.cli.compat import IGNORED, Ignored
+from pyscheduler.cli.program import app
 from pyscheduler.config.loaded import LoadedConfig
 
 FILE = """

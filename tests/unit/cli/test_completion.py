@@ -9,10 +9,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from pyscheduler.cli import app
 from pyscheduler.cli.completion import SHELLS
+from pyscheduler.cli.program import app
 
-COMPLETE = "import pyscheduler.cli\npyscheduler.cli.app(prog_name='pyscheduler')"
+COMPLETE = "import pyscheduler.cli.program\npyscheduler.cli.program.app(prog_name='pyscheduler')"
 
 
 def completed(line: str) -> set[str]:

@@ -8,8 +8,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pyscheduler.cli import app, endpoints
+from pyscheduler.cli import endpoints
 from pyscheduler.cli.endpoints import EndpointOptions
+from pyscheduler.cli.program import app
 from pyscheduler.config.load import loads
 
 EXTENDER = """

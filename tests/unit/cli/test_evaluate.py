@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cli import main
 from pyscheduler.cli.evaluate import Evaluator
+from pyscheduler.cli.program import run as main
 from pyscheduler.config.load import loads
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 

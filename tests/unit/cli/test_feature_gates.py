@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from pyscheduler.cli import app
+from pyscheduler.cli.program import app
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ON = ("--feature-gates", "GenericWorkload=true")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from pyscheduler.cli import app
+from pyscheduler.cli.program import app
 from pyscheduler.cli.volcano.conf import parse
 from pyscheduler.cli.volcano.draft import Result
 from pyscheduler.cli.volcano.translate import Translation, translate

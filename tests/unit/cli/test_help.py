@@ -8,9 +8,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pyscheduler.cli import app
 from pyscheduler.cli.bench import compare
 from pyscheduler.cli.commands import HELP, OTHER_NAMES
+from pyscheduler.cli.program import app
 from pyscheduler.cli.run import run
 from pyscheduler.cli.sections import OTHER, SectionedCommand, option
 from pyscheduler.cli.tasks import run as run_tasks

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pyscheduler.cli import app
+from pyscheduler.cli.program import app
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.types import LeaderElection
 

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from pyscheduler.api import ResourceKind
-from pyscheduler.cli import app
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.node_actions import NodeActions
 from pyscheduler.cli.node_drain import Drain
 from pyscheduler.cli.node_selection import NodeSelection
+from pyscheduler.cli.program import app
 from pyscheduler.embedded.hollow.pools import NodePool, pools_config_map
 from pyscheduler.embedded.hollow.template import node_object
 from pyscheduler.embedded.server import ApiServer

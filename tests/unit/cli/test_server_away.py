@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.backend.state.request_queue import RequestQueue
 from pyscheduler.backend.task import TaskPhase
-from pyscheduler.cli import main
+from pyscheduler.cli.program import run as main
 from tests.tasks.records import record
 from tests.unit.cli.test_tasks import save
 

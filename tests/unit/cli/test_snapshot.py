@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pyscheduler.cli import app
 from pyscheduler.cli.cluster_dump import read_dumps
+from pyscheduler.cli.program import app
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import pod
 

@@ -27,7 +27,7 @@ from pyscheduler.backend.state import StateIdentity
 from pyscheduler.backend.state.request_queue import Adopt, Forget, Kill, Request, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import Json, RetryPolicy, TaskGang, TaskPhase, TaskRecord, TaskSpec
-from pyscheduler.cli import main
+from pyscheduler.cli.program import run as main
 from pyscheduler.cli.task_run import UpdateReporter
 from tests.tasks.records import full_record, record
 

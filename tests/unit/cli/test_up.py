@@ -18,7 +18,7 @@ import yaml
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from pyscheduler.cli import app
+from pyscheduler.cli.program import app
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table
 from pyscheduler.cli.up_scheduler import InProcessScheduler
 from pyscheduler.cli.up_watch import after_changes, node_rows, render, watch_cluster

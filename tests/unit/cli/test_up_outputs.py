@@ -16,7 +16,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from pyscheduler.cli import app
+from pyscheduler.cli.program import app
 from pyscheduler.embedded.kubeconfig import write_kubeconfig
 from pyscheduler.private_file import write_private
 

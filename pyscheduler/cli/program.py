@@ -1,0 +1,51 @@
+"""Command line of `pyscheduler`. Each subcommand has its own module; expected errors are printed as one line."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import click
+
+import pyscheduler
+from pyscheduler.cli import interrupt
+from pyscheduler.cli.commands import Commands
+
+_EPILOG = """\b
+New here? Start a whole cluster in one process, nothing else is needed:
+  pyscheduler up
+
+\b
+Explain why a pod is pending, write a configuration, run it on a real cluster, or in it:
+  pyscheduler evaluate --help
+  pyscheduler run --write-config-to scheduler.yaml
+  pyscheduler run --config scheduler.yaml --kubeconfig ~/.kube/config
+  pyscheduler manifests second-scheduler --image IMAGE | kubectl apply -f -
+"""
+
+
+@click.group(cls=Commands, epilog=_EPILOG, context_settings={"show_default": True, "max_content_width": 100})
+@click.version_option(pyscheduler.__version__, prog_name="pyscheduler", message="%(prog)s %(version)s")
+def app() -> None:
+    """A Kubernetes scheduler in Python: kube-scheduler's decisions, and plugins you can write in an afternoon."""
+
+
+def run() -> NoReturn:
+    """Run the command line and exit; print expected errors without a traceback."""
+    try:
+        with interrupt.raised():
+            code = app.main(prog_name="pyscheduler", standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(interrupt.EXIT_CODE)
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(problem.exit_code)
+    except Exception as problem:
+        # Imported here because it imports many libraries, which a successful start should not wait for.
+        from pyscheduler.cli.problems import PROBLEMS, describe
+
+        if not isinstance(problem, PROBLEMS):
+            raise
+        print(describe(problem), file=sys.stderr)
+        sys.exit(1)
+    sys.exit(code)

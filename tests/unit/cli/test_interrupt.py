@@ -1,0 +1,58 @@
+"""Ctrl-C ends a command with exit code 130 and without a traceback, whatever the process is doing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+INTERRUPTED = """
+import atexit, signal, sys
+
+def interrupt(frame, event, _):
+    code = frame.f_code
+    if event == "call" and code.co_filename.endswith({file!r}) and code.co_name == {function!r}:
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+
+def end():
+    pass
+
+atexit.register(end)
+signal.signal(signal.SIGINT, signal.{handler})
+sys.argv = ["pyscheduler", *{args!r}]
+sys.setprofile(interrupt)
+from pyscheduler.cli import main
+main()
+"""
+MISSING = ["config", "validate", "missing.yaml"]
+
+
+def run(file: str, function: str, args: list[str], handler: str = "default_int_handler") -> tuple[int, str]:
+    """Run a command that gets SIGINT when it calls a function of a file; return exit code and stderr."""
+    code = INTERRUPTED.format(file=file, function=function, args=args, handler=handler)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr.strip()
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "args"),
+    [
+        pytest.param("click/core.py", "<module>", MISSING, id="start"),
+        pytest.param("cli/config.py", "<module>", MISSING, id="import of the command"),
+        pytest.param("cli/config.py", "validate", MISSING, id="command"),
+        pytest.param("cli/problems.py", "<module>", ["run", "--config", "missing.yaml"], id="import for a report"),
+        pytest.param("cli/problems.py", "describe", MISSING, id="report of a failure"),
+        pytest.param("click/exceptions.py", "show", ["no-such-command"], id="report of wrong usage"),
+        pytest.param("<string>", "end", ["plugins", "list"], id="exit"),
+    ],
+)
+def test_ctrl_c_exits_with_130_and_prints_nothing(file: str, function: str, args: list[str]) -> None:
+    assert run(file, function, args) == (130, "")
+
+
+def test_ctrl_c_is_ignored_in_the_background_of_a_shell() -> None:
+    code, err = run("cli/problems.py", "describe", MISSING, handler="SIG_IGN")
+    assert (code, err.count("\n")) == (1, 0)
+    assert err.startswith("pyscheduler: missing.yaml: cannot be read")
