@@ -207,7 +207,7 @@ def _with_pod_status(record: TaskRecord, pod: PodState, untried: Outcome | None 
     """Copy the status of a live pod into the record. A running attempt never returns to Pending."""
     running = pod.phase == "Running" or record.phase is TaskPhase.RUNNING
     phase = TaskPhase.RUNNING if running else TaskPhase.PENDING
-    started = record.started_at if record.started_at is not None or not running else pod.started_at
+    started = record.started_at if record.started_at is not None or not running else _in_attempt(record, pod.started_at)
     before = (record.phase, record.pod_uid, record.node)
     reason, message = _waiting_reason(record, pod, untried, running=running)
     # A new message alone is no update: a scheduler rewrites it with every attempt.
@@ -223,6 +223,11 @@ def _with_pod_status(record: TaskRecord, pod: PodState, untried: Outcome | None 
         message=message,
         exit_code=None,
     )
+
+
+def _in_attempt(record: TaskRecord, at: float | None) -> float | None:
+    """Return a time of the pod, not before the attempt: pods have whole seconds, and those of the node's clock."""
+    return None if at is None else max(at, record.attempt_at)
 
 
 def _waiting_reason(record: TaskRecord, pod: PodState, untried: Outcome | None, *, running: bool) -> tuple[str, str]:
@@ -322,9 +327,18 @@ def _ended(
             return _next_attempt(record, failures, fields, now)
         fields["message"] = f"{fields['message']}; its updated spec was not run"
     phase = {Outcome.SUCCEEDED: TaskPhase.SUCCEEDED, Outcome.KILLED: TaskPhase.KILLED}.get(outcome, TaskPhase.FAILED)
-    started = record.started_at if record.started_at is not None or pod is None else pod.started_at
-    finished = pod.finished_at if pod is not None and pod.finished_at is not None else now
-    return _changed(record, phase=phase, finished_at=finished, started_at=started, failures=failures, **fields)
+    started, finished = record.started_at, None
+    if pod is not None:
+        started = started if started is not None else _in_attempt(record, pod.started_at)
+        finished = _in_attempt(record, pod.finished_at)
+    return _changed(
+        record,
+        phase=phase,
+        finished_at=now if finished is None else finished,
+        started_at=started,
+        failures=failures,
+        **fields,
+    )
 
 
 def _runs_update(record: TaskRecord, outcome: Outcome, now: float) -> bool:

@@ -91,6 +91,15 @@ def test_outcome_of_a_deleted_pod_follows_its_last_state(end: PodState, reason: 
     )
 
 
+def test_times_of_a_pod_are_not_before_its_attempt() -> None:
+    pending = record(phase=TaskPhase.PENDING, attempt_at=NOW - 0.5)
+    in_whole_seconds = {"started_at": NOW - 1, "finished_at": NOW - 1, "exit_code": 0}
+    running = observe(pending, Observation(pod=pod(started_at=NOW - 1)), NOW, SETTINGS)
+    ended = observe(pending, Observation(pod=pod(phase="Succeeded", **in_whole_seconds)), NOW, SETTINGS)
+    assert running.started_at == NOW - 0.5
+    assert (ended.started_at, ended.finished_at) == (NOW - 0.5, NOW - 0.5)
+
+
 def test_failure_with_retries_left_begins_the_next_attempt_after_the_backoff() -> None:
     first = record(spec={"retry": ONE_RETRY}, ending=None, started_at=NOW - 80)
     second = observe(first, Observation(pod=pod(phase="Failed", exit_code=3)), NOW, SETTINGS)
