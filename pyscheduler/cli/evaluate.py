@@ -29,8 +29,6 @@ from pyscheduler.texts import text_of
 Json = dict[str, Any]
 _KEYS = ("id", "objects", "pods", "config")
 _MAX_CONFIGS = 64
-_NAMES = ("default-scheduler", "pyscheduler")
-"""Scheduler names that the default profile serves, as with `up`."""
 
 _ONE_PER_LINE = "the input must be one JSON document per line, as `jq -c` writes them"
 
@@ -116,7 +114,8 @@ class Evaluator:
 
         Without `config` it is the default profile for both scheduler names.
         """
-        self._config = config or default(gates, more={"profiles": [{"schedulerName": name} for name in _NAMES]})
+        profiles = [{"schedulerName": name} for name in options.SCHEDULER_NAMES]
+        self._config = config or default(gates, more={"profiles": profiles})
         _warn_of_extenders(self._config)
         self._gates = gates
         self._configs: dict[str, LoadedConfig] = {}

@@ -19,6 +19,7 @@ from pyscheduler.config.fields import camel
 from pyscheduler.config.gates import DEFAULTS, TARGET, FeatureGateError, FeatureGates, parse
 from pyscheduler.config.load import LoadedConfig, default, load, show
 from pyscheduler.config.problems import ConfigError, Problem
+from pyscheduler.config.types import DEFAULT_SCHEDULER_NAME
 
 T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
@@ -30,6 +31,8 @@ API_SERVER: Final = "API server"
 TASKS: Final = "Tasks"
 _LEADER_ELECTION: Final = "Leader election"
 _LOGS: Final = "Logs"
+SCHEDULER_NAMES: Final = (DEFAULT_SCHEDULER_NAME, "pyscheduler")
+"""Scheduler names that `up` and `evaluate` serve without a configuration."""
 config = option(
     "--config",
     section=CONFIGURATION,

@@ -58,7 +58,6 @@ _HEAD = (
 _CLUSTER, _STATE, _SCHEDULER, _WORKLOADS = "Cluster", "State", "Scheduler", "Workloads"
 _ZONES = ("zone-1", "zone-2", "zone-3")
 """Zones of the hollow nodes in turn, so that manifests that spread over zones can be tried."""
-_NAMES = ("pyscheduler", "default-scheduler")
 _SHOWN_PENDING: Final = 50
 _SIZE_FLAGS: Final = {"nodes": "--nodes", "node_cpu": "--node-cpu", "node_memory": "--node-memory"}
 
@@ -297,7 +296,8 @@ def _check_quantity(option: str, text: str) -> None:
 
 def _default_config(gates: FeatureGates) -> LoadedConfig:
     """Return profiles with QoSSort and Gang for both names."""
-    return loads(f"{_HEAD}\nprofiles:" + "".join(_PROFILE.format(name=name) for name in _NAMES), gates=gates)
+    profiles = "".join(_PROFILE.format(name=name) for name in options.SCHEDULER_NAMES)
+    return loads(f"{_HEAD}\nprofiles:{profiles}", gates=gates)
 
 
 async def _up(flags: UpOptions, inputs: _Inputs) -> int:
