@@ -205,8 +205,9 @@ class PreEnqueuePlugin(Plugin):
     def gate_object(self, pod: Pod) -> tuple[str, str, str] | None:  # noqa: ARG002
         """Return kind, namespace and name of the object without which the pod stays gated.
 
-        Only events of this object and of the pod itself are then evaluated for it. Called when the pod has been gated,
-        and after each evaluation. None, the default, evaluates all events for which the plugin is registered.
+        Its kind must be one in `events_to_register`, other than Pod and Node. Only events of this object and of the pod
+        itself are then evaluated for the pod. Called when it has been gated, and after each evaluation. None, the
+        default, evaluates all events for which the plugin is registered.
         """
         return None
 

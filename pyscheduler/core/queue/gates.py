@@ -6,7 +6,7 @@ pods are recorded, so that they are retried after a timeout: no event would requ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from typing import TypeVar
 
 from pyscheduler.api.cycle import CallObserver
@@ -15,16 +15,18 @@ from pyscheduler.api.plugin import PreEnqueuePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_result, check_texts
 from pyscheduler.core.instrument import SUCCESS, Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.queue_gate import has_only_queue_gate, without_gates
-from pyscheduler.core.queue.hints import ObjectKey
+from pyscheduler.core.queue.hints import WITHOUT_KEY, ObjectKey
 from pyscheduler.core.queue.profile import QueueProfile
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup, pods_of
 from pyscheduler.core.queue.rejections import shared
+from pyscheduler.texts import text_of
 
 T = TypeVar("T")
 PRE_ENQUEUE = "PreEnqueue"
@@ -41,6 +43,7 @@ class Gates:
         self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
         """Plugins in calling order for gated pods, by profile and by the plugin that gated the pod last."""
         self._instrument = instrument
+        self._kinds = {name: _kinds_by_plugin(each) for name, each in profiles.items()}
         self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in profiles}
         self._runs = 0
         self.broken: set[str] = set()
@@ -96,7 +99,20 @@ class Gates:
     def gate_object(self, queued: QueuedPod) -> ObjectKey | None:
         """Return the object without which a pod without a group stays gated; None if any, or if the plugin fails."""
         gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
-        return self._call(gate, "GateObject", _object_of, queued.pod)
+        return self._call(gate, "GateObject", self._object_of, queued.pod)
+
+    def _object_of(self, gate: PreEnqueuePlugin, pod: Pod) -> ObjectKey | None:
+        """Return the object without which the pod stays gated. InvalidReturnValue if no event would ever match it."""
+        key = gate.gate_object(pod)
+        if key is None:
+            return None
+        check_texts(gate.gate_object, key, 3, "None or the kind, namespace and name of an object")
+        kinds = self._kinds[pod.scheduler_name].get(gate.name, frozenset())
+        if key[0] not in kinds:
+            registered = f"one of {', '.join(sorted(kinds))}" if kinds else "none yet"
+            expected = f"None or an object of a kind that events_to_register has besides pods and nodes: {registered}"
+            raise InvalidReturnValue(gate.gate_object, key, expected, shown=text_of(key, repr))
+        return key
 
     def _gates(self, gate: PreEnqueuePlugin, pod: Pod, gate_results: dict[Hashable, bool]) -> bool:
         """Return True if the plugin gates the pod. PluginFailed if `pre_enqueue` raises.
@@ -225,12 +241,13 @@ def _hashable_key(gate: PreEnqueuePlugin, pod: Pod) -> Hashable | None:
     return key
 
 
-def _object_of(gate: PreEnqueuePlugin, pod: Pod) -> ObjectKey | None:
-    """Return the object without which the pod stays gated. InvalidReturnValue if it is none: no event would match."""
-    key = gate.gate_object(pod)
-    if key is not None:
-        check_texts(gate.gate_object, key, 3, "None or the kind, namespace and name of an object")
-    return key
+def _kinds_by_plugin(profile: QueueProfile) -> Mapping[str, Set[str]]:
+    """Return the kinds for which each plugin registers events, without those whose events concern all pods."""
+    kinds: dict[str, set[str]] = {}
+    for plugin, interest in profile.events_to_register:
+        if interest.resource not in WITHOUT_KEY:
+            kinds.setdefault(plugin, set()).add(interest.resource)
+    return kinds
 
 
 def _call_checked(plugin: PreEnqueuePlugin, pod: Pod) -> Rejection | None:

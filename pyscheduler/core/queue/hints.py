@@ -10,9 +10,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Final
 
 from pyscheduler.api.events import (
     ANY_RESOURCE,
+    ASSIGNED_POD,
+    NODE,
+    POD,
+    SUCCEEDED_POD,
+    TARGET_POD,
+    TIME,
+    UNSCHEDULED_POD,
     Action,
     ClusterEvent,
     ClusterEventWithHint,
@@ -39,6 +47,8 @@ _CACHED_SCOPES = 1024
 Registrations = tuple[ClusterEventWithHint, ...]
 ObjectKey = tuple[str, str, str]
 """Kind, namespace and name of an API object."""
+WITHOUT_KEY: Final = frozenset((NODE, POD, ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD, SUCCEEDED_POD, TIME))
+"""Resources without an `object_key`: their events concern all pods."""
 
 
 class QueueingStrategy(enum.Enum):

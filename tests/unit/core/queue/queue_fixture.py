@@ -69,12 +69,14 @@ class Report(Instrument):
     def __init__(self) -> None:
         self.incoming: list[tuple[str, str]] = []
         self.failures: list[tuple[str, str]] = []
+        self.errors: list[BaseException] = []
 
     def queue_incoming(self, queue: str, event: str) -> None:
         self.incoming.append((queue, event))
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         self.failures.append((plugin, point))
+        self.errors.append(error)
 
 
 def always(pod: Pod, event: ClusterEvent) -> QueueingHint:

@@ -201,6 +201,7 @@ def test_plugin_with_a_field_is_called_only_for_pods_that_have_the_field() -> No
 TICKET = ResourceKind("example.com", "v1", "tickets", "Ticket")
 TICKET_ADDED = ClusterEvent("Ticket", Action.ADD, new={"metadata": {"name": "t1", "namespace": "default"}})
 ON_TICKET = (("Gate", ClusterEventWithHint("Ticket", Action.ADD)),)
+SEAT = ClusterEventWithHint("Seat", Action.ADD)
 
 
 class KeyedGate(Gate):
@@ -241,6 +242,8 @@ def test_pod_with_an_invalid_gate_key_is_evaluated_for_each_event(key: Any) -> N
         ["Ticket", "default", "t1"],
         "Ticket",
         True,
+        ("Tikcet", "default", "t1"),
+        ("Pod", "default", "t1"),
         RuntimeError("no object"),
     ],
     ids=repr,
@@ -254,3 +257,20 @@ def test_pod_with_an_invalid_gate_object_is_evaluated_for_all_events(object_: An
     gate.closed_to.clear()
     assert fixture.move(TICKET_ADDED) == 1
     assert fixture.pop_all() == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("registrations", "kinds"), [((*ON_TICKET, ("Other", SEAT)), "one of Ticket"), ((("Other", SEAT),), "none yet")]
+)
+def test_failure_names_the_kind_of_a_gate_object_without_events_and_the_registered_kinds(
+    registrations: tuple[tuple[str, ClusterEventWithHint], ...], kinds: str
+) -> None:
+    gate = KeyedGate(closed_to=["p"])
+    gate.object = ("Seat", "default", "s1")
+    fixture = QueueFixture(registrations, gates=(gate,))
+    fixture.add("p")
+    (error,) = fixture.report.errors
+    assert str(error).startswith(
+        "gate_object returned ('Seat', 'default', 's1'), expected None or an object of a kind that events_to_register"
+        f" has besides pods and nodes: {kinds}"
+    )
