@@ -6,7 +6,7 @@ score of 0.7 would become 0. Arrays are checked once for all nodes, not node by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from msgspec import Struct
 from pyscheduler.api.events import QueueingHint
 from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import ClearNomination, NodeNames, NodeToStatus, Nominate, Rejection, Skip, Wait
+from pyscheduler.api.pod_group import EvictionUnit
 from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
@@ -58,6 +59,58 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
     }
 )
 """By the extension point's name in metrics. Filter and Score return arrays and have their own checks."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and value == value
+
+
+def _is_sequence_of(kind: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, Sequence) and not isinstance(value, str) and all(map(kind, value))
+
+
+def _is_mapping_to(kind: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, Mapping) and all(isinstance(k, str) and kind(v) for k, v in value.items())
+
+
+class _Valid(Struct, frozen=True):
+    """Check of a result, and the name of valid ones in error messages."""
+
+    accepts: Callable[[object], bool]
+    text: str
+
+
+def _is(*kinds: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+_STR: Final = _Valid(_is(str), "a str")
+_BOOL: Final = _Valid(_is(bool, np.bool_), "True or False")
+_UNITS: Final = _is_sequence_of(_is(EvictionUnit))
+_CLAIMS: Final = _Valid(_is_mapping_to(_is_mapping_to(_is(int))), "a mapping of names to mappings of resources to ints")
+QUOTA_RESULTS: Final[Mapping[str, _Valid]] = MappingProxyType(
+    {
+        **dict.fromkeys(("queue_of", "queue_of_group", "next_queue"), _STR),
+        **dict.fromkeys(("unavailable", "exceeded", "exceeded_limit"), _STR),
+        **dict.fromkeys(("changes_queues", "has_strict_order", "take_ended_claims", "is_within_share"), _BOOL),
+        **dict.fromkeys(("may_preempt", "may_reclaim", "may_reclaim_from"), _BOOL),
+        **dict.fromkeys(("claims_of", "changed_claims"), _CLAIMS),
+        "accounts_of": _Valid(_is_sequence_of(_is(str)), "a sequence of strs"),
+        "group_share": _Valid(_is_number, "a number"),
+        "min_run_seconds": _Valid(_is_sequence_of(_is_number), "a sequence of numbers"),
+        "over_quota": _Valid(_is_mapping_to(_is_number), "a mapping of queues to numbers"),
+        "surplus": _Valid(_UNITS, "a sequence of EvictionUnits"),
+        "reclaim": _Valid(lambda result: isinstance(result, str) or _UNITS(result), "EvictionUnits or a str"),
+    }
+)
+"""By the method of QuotaPlugin. The others return nothing that is read."""
+
+
+def check_quota_result(name: str, method: Callable[..., Any], result: object) -> None:
+    """Raise InvalidReturnValue if the result is not valid for this method of a Quota plugin."""
+    valid = QUOTA_RESULTS.get(name)
+    if valid is not None and not valid.accepts(result):
+        raise InvalidReturnValue(method, result, valid.text)
 
 
 def check_result(point: str, method: Callable[..., Any], result: object) -> None:

@@ -5,7 +5,7 @@ Requirements are read from the group's object when they are needed first after a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 
@@ -21,7 +21,8 @@ from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups import subgroups
 from pyscheduler.core.pod_groups.claim_usage import PLACED, RESERVED, TERMINATING, Holder, Scope, scope_of, sum_of
-from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, D, PodGroupStates, T
+from pyscheduler.core.pod_groups.group_results import changed_groups, pod_group_of, role_of, subgroup_of
+from pyscheduler.core.pod_groups.members import POD_GROUP, SINGLE_POD, PodGroupStates
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
@@ -58,7 +59,7 @@ class PodGroupManager(PodGroupStates):
         requirements: PodGroup | Rejection | None = None  # after a restart, it may have no other pods
         if key.api != SINGLE_POD:
             plugin = self._plugin_of(pod)
-            requirements = self._call(None, plugin, POD_GROUP, plugin.pod_group, key, [pod])
+            requirements = self._call(None, plugin, POD_GROUP, pod_group_of, plugin, key, [pod])
         as_pods = self._accounted_as_pods(key, [pod])
         queue = requirements.queue if isinstance(requirements, PodGroup) else as_pods.queue
         return replace(as_pods, queue=queue)
@@ -74,17 +75,17 @@ class PodGroupManager(PodGroupStates):
         members = [*group.pods.values(), *group.succeeded.values()]
         if key.api == SINGLE_POD and self.quota is not None:
             pod = members[0]
-            group.requirements = PodGroup(key, 1, queue=self._call("", self.quota, QUOTA, self.quota.queue_of, pod))
+            group.requirements = PodGroup(key, 1, queue=self.call_quota("", QuotaPlugin.queue_of, pod))
         else:
             ours = (pod for pod in members if pod.scheduler_name in self._plugins)
             plugin = self._plugin_of(next(ours, members[0]))
             try:
-                group.requirements = call_guarded(plugin.name, POD_GROUP, plugin.pod_group, key, members)
+                group.requirements = call_guarded(plugin.name, POD_GROUP, pod_group_of, plugin, key, members)
             except PluginFailed as failed:
                 self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
                 group.requirements = Rejection(f"pod group {key}: {failed}", resolvable=False)
         if isinstance(group.requirements, PodGroup) and self.quota is not None:
-            accounts = self.call_quota((), lambda quota: tuple(quota.accounts_of(members)))
+            accounts = tuple(self.call_quota((), QuotaPlugin.accounts_of, members))
             if accounts != group.requirements.accounts:
                 group.requirements = replace(group.requirements, accounts=accounts)
         return group.requirements
@@ -127,7 +128,7 @@ class PodGroupManager(PodGroupStates):
         """Return the subgroups of the members of a group."""
         state, plugin = self._groups[group.key], next(iter(self._plugins.values()))
         if state.subgroups is None or not state.subgroups.is_of(group):
-            state.subgroups = SubgroupKeys(group, partial(self._call, None, plugin, POD_GROUP))
+            state.subgroups = SubgroupKeys(group, partial(self._call, None, plugin, POD_GROUP, subgroup_of))
         return state.subgroups
 
     def priority_of(self, key: PodGroupKey, pods: Iterable[Pod]) -> int:
@@ -150,10 +151,6 @@ class PodGroupManager(PodGroupStates):
         """Name of the Quota plugin, "" if there is none."""
         return "" if self.quota is None else self.quota.name
 
-    def call_quota(self, default: D, call: Callable[[QuotaPlugin], T]) -> T | D:
-        """Return what a call of the Quota plugin returns; the default if it raises, or if there is none."""
-        return default if self.quota is None else self._call(default, self.quota, QUOTA, call, self.quota)
-
     def exceeded(self, group: PodGroup, request: Mapping[str, int]) -> str:
         """Return why the group's queue may not allocate this much more, "" if it may or there are no queues."""
         if (quota := self.quota) is None:
@@ -161,7 +158,7 @@ class PodGroupManager(PodGroupStates):
         failed = f"plugin {quota.name} failed"
         with self.usage.without_reserved(group.key):
             self.report_usage()
-            exceeded = self._call(failed, quota, QUOTA, quota.exceeded, group, dict(request))
+            exceeded = self.call_quota(failed, QuotaPlugin.exceeded, group, dict(request))
             return exceeded or self.exceeded_limit(group, request)
 
     def exceeded_limit(self, group: PodGroup, request: Mapping[str, int]) -> str:
@@ -169,11 +166,11 @@ class PodGroupManager(PodGroupStates):
         if not group.accounts:
             return ""
         self.report_usage()
-        return self.call_quota(f"plugin {self.quota_name} failed", lambda q: q.exceeded_limit(group, dict(request)))
+        return self.call_quota(f"plugin {self.quota_name} failed", QuotaPlugin.exceeded_limit, group, dict(request))
 
     def queue_of(self, group: PodGroup) -> str:
         """Return the queue of the group."""
-        return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.queue_of_group, group)
+        return self.call_quota("", QuotaPlugin.queue_of_group, group)
 
     def queue_of_key(self, key: PodGroupKey) -> str:
         """Return the queue of the group with that key; "" if its requirements are not known."""
@@ -188,7 +185,7 @@ class PodGroupManager(PodGroupStates):
     def next_queue(self, requests: Mapping[str, dict[str, int]]) -> str:
         """Return the queue that is served next of those with groups that are ready; "" if the plugin fails."""
         self.report_usage()
-        return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.next_queue, requests)
+        return self.call_quota("", QuotaPlugin.next_queue, requests)
 
     @property
     def orders_groups(self) -> bool:
@@ -205,37 +202,37 @@ class PodGroupManager(PodGroupStates):
         if not isinstance(group, PodGroup) or not self.is_ordered_by_share(group):
             return 0.0
         self.report_usage()
-        return self.call_quota(0.0, lambda quota: quota.group_share(group))
+        return self.call_quota(0.0, QuotaPlugin.group_share, group)
 
     def has_strict_order(self, queue: str) -> bool:
         """Return True if the first group of the queue that cannot be scheduled holds back the others."""
-        return self.quota is not None and self._call(False, self.quota, QUOTA, self.quota.has_strict_order, queue)
+        return self.call_quota(False, QuotaPlugin.has_strict_order, queue)
 
     def is_within_share(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue would not be above its share with this request, or there are no queues."""
-        if (quota := self.quota) is None:
+        if self.quota is None:
             return True
         with self.usage.without_reserved(group.key):
             self.report_usage()
-            return self._call(True, quota, QUOTA, quota.is_within_share, group, dict(request))
+            return self.call_quota(True, QuotaPlugin.is_within_share, group, dict(request))
 
     def may_reclaim(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue may evict pods of other queues for the request."""
-        if (quota := self.quota) is None:
+        if self.quota is None:
             return False
         with self.usage.without_reserved(group.key):
             self.report_usage()
-            return self._call(False, quota, QUOTA, quota.may_reclaim, group, dict(request))
+            return self.call_quota(False, QuotaPlugin.may_reclaim, group, dict(request))
 
     def take_quota_changes(self) -> bool:
         """Return True if the usage of a group, or what limits the queues, has changed since the last call."""
         self.report_usage()
         changed, self._limits_changed = self._limits_changed, False
-        return self._reported.take_changed() | changed | self.call_quota(False, lambda q: q.take_ended_claims())
+        return self._reported.take_changed() | changed | self.call_quota(False, QuotaPlugin.take_ended_claims)
 
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         """Return True if the group may evict pods of another one that has a lower priority."""
-        return self.quota is None or self._call(False, self.quota, QUOTA, self.quota.may_preempt, group, other)
+        return self.quota is None or self.call_quota(False, QuotaPlugin.may_preempt, group, other)
 
     def reclaim(
         self,
@@ -250,7 +247,7 @@ class PodGroupManager(PodGroupStates):
         failed: Sequence[EvictionUnit] | str = f"plugin {quota.name} failed"
         with self._terminating.left_out():
             self.report_usage()
-            return self._call(failed, quota, QUOTA, quota.reclaim, group, dict(request), dict(free), units)
+            return self.call_quota(failed, QuotaPlugin.reclaim, group, dict(request), dict(free), units)
 
     def has_reclaim_candidates(self, group: PodGroup) -> bool:
         """Return True if pods of other queues have a node."""
@@ -277,7 +274,7 @@ class PodGroupManager(PodGroupStates):
             return self._queues_in_use.groups(lambda other: not self.may_preempt(group, other) and may(other))
 
     def _may_reclaim_from(self, group: PodGroup, request: Amounts, other: PodGroup) -> bool:
-        return self.call_quota(False, lambda quota: quota.may_reclaim_from(group, request, other))
+        return self.call_quota(False, QuotaPlugin.may_reclaim_from, group, request, other)
 
     def needed(self, group: PodGroup, pending: Collection[Pod]) -> Amounts:
         """Return what the least of the pending pods request that the group still needs for its minimum."""
@@ -311,7 +308,7 @@ class PodGroupManager(PodGroupStates):
             return
         self._settle_claims()
         for of_queue, amounts in self._terminating.take_stale():
-            self._call(None, quota, QUOTA, quota.set_terminating, of_queue, amounts)
+            self.call_quota(None, QuotaPlugin.set_terminating, of_queue, amounts)
             used: QueueRequests = (of_queue.queue, amounts, {}, False, of_queue.accounts)
             self._reported.set(of_queue.key, used if amounts else None)
         for key, usage in self.usage.take_stale():
@@ -319,7 +316,7 @@ class PodGroupManager(PodGroupStates):
             group = self.accounted(key) if usage is not None and key in self._groups else None
             if usage is None or group is None:
                 self._queues_in_use.remove(key)
-                self._call(None, quota, QUOTA, quota.remove_usage, key)
+                self.call_quota(None, QuotaPlugin.remove_usage, key)
                 self._reported.set(key, None)
                 continue
             state = self._groups[key]
@@ -337,8 +334,8 @@ class PodGroupManager(PodGroupStates):
             is_started = bool(state.placed or reserved or kept)
             self._queues_in_use.set(group, is_used=bool(state.placed))
             if group.accounts:
-                self._call(None, quota, QUOTA, quota.set_placed, group, len(state.placed) or int(is_started))
-            self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
+                self.call_quota(None, QuotaPlugin.set_placed, group, len(state.placed) or int(is_started))
+            self.call_quota(None, QuotaPlugin.set_usage, group, allocated, pending)
             self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
 
     def _settle_claims(self) -> None:
@@ -366,7 +363,7 @@ class PodGroupManager(PodGroupStates):
 
     def _unavailable(self, group: PodGroup) -> str:
         """Return why the queue of the group admits none; "" if it does, or if there are no queues."""
-        return self.call_quota(f"plugin {self.quota_name} failed", lambda quota: quota.unavailable(group))
+        return self.call_quota(f"plugin {self.quota_name} failed", QuotaPlugin.unavailable, group)
 
     def _may_not_reserve(
         self, quota: QuotaPlugin, group: PodGroup, usage: GroupUsage, reserved: Mapping[str, int]
@@ -378,8 +375,8 @@ class PodGroupManager(PodGroupStates):
             return False
         allocated, pending = usage.reported({})
         allocated = sum_of((allocated, self._claims.amounts(Holder(group.key, PLACED))))
-        self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)  # or it would count twice
-        return bool(self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.exceeded, group, dict(reserved)))
+        self.call_quota(None, QuotaPlugin.set_usage, group, allocated, pending)  # or it would count twice
+        return bool(self.call_quota(f"plugin {quota.name} failed", QuotaPlugin.exceeded, group, dict(reserved)))
 
     def accounted(self, key: PodGroupKey) -> PodGroup | None:
         """Return the group whose queue the usage counts toward; None if it is invalid and no pod of it has a node.
@@ -398,8 +395,8 @@ class PodGroupManager(PodGroupStates):
 
     def _accounted_as_pods(self, key: PodGroupKey, pods: Sequence[Pod]) -> PodGroup:
         """Return a group with the queue and the users that the pods would count toward without their group."""
-        queue = self.call_quota("", lambda quota: quota.queue_of(pods[0]))
-        accounts = self.call_quota((), lambda quota: tuple(quota.accounts_of(pods)))
+        queue = self.call_quota("", QuotaPlugin.queue_of, pods[0])
+        accounts = tuple(self.call_quota((), QuotaPlugin.accounts_of, pods))
         return PodGroup(key, 1, queue=queue, accounts=accounts)
 
     def set_time(self, now: float) -> None:
@@ -412,10 +409,10 @@ class PodGroupManager(PodGroupStates):
             group = self.requirements(key) if key in self._groups else None
             if isinstance(group, PodGroup) and pod.started < self._time:
                 request = {**pod.requests.effective, PODS: 1}
-                self._call(None, quota, QUOTA, quota.add_past_usage, group, request, self._time - pod.started)
+                self.call_quota(None, QuotaPlugin.add_past_usage, group, request, self._time - pod.started)
         self._adopted.clear()
         self._time = now
-        self._call(None, quota, QUOTA, quota.set_time, now)
+        self.call_quota(None, QuotaPlugin.set_time, now)
 
     def _has_minimum(self, group: PodGroup, state: PodGroupState) -> bool:
         """Return True if the minimum of the group exists, with nodes or without, and could run."""
@@ -450,7 +447,7 @@ class PodGroupManager(PodGroupStates):
     def role_of(self, pod: Pod) -> str:
         """Return the pod's role in its group."""
         plugin = self._plugin_of(pod)
-        return self._call("", plugin, POD_GROUP, plugin.role_of, pod)
+        return self._call("", plugin, POD_GROUP, role_of, plugin, pod)
 
     def object_changed(self, event: ClusterEvent) -> None:
         """Read the requirements of the groups again that a changed object declares."""
@@ -459,7 +456,7 @@ class PodGroupManager(PodGroupStates):
             is_watched = any(kind.kind == event.resource for kind in self.quota.watches)
             if is_watched and self._claims:
                 self._update_claims(event)
-            if is_watched and self._call(True, self.quota, QUOTA, self.quota.changes_queues, event):
+            if is_watched and self.call_quota(True, QuotaPlugin.changes_queues, event):
                 self._limits_changed = True
                 self._terminating.touch()
                 self.changed.update(dict.fromkeys(self._groups))
@@ -467,7 +464,7 @@ class PodGroupManager(PodGroupStates):
                     self.usage.touch(key)  # it may be in another queue
         for plugin in dict.fromkeys(self._plugins.values()):
             if any(kind.kind == event.resource for kind in plugin.watches):
-                keys = self._call(None, plugin, POD_GROUP, lambda p: dict.fromkeys(p.changed_groups(event)), plugin)
+                keys = self._call(None, plugin, POD_GROUP, changed_groups, plugin, event)
                 for key in self._groups if keys is None else keys:
                     if (group := self._groups.get(key)) is None:
                         continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.outcome import Rejection
@@ -16,15 +16,16 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.resources import Amounts
-from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.claim_usage import TERMINATING, ClaimUsage, Holder
+from pyscheduler.core.pod_groups.group_results import call_quota, group_of
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import GateRemovals, is_admitted
 from pyscheduler.core.pod_groups.terminating import TerminatingPods
 from pyscheduler.core.pod_groups.usage import QueuesInUse, ReportedUsage, UsageByGroup
 
+P = ParamSpec("P")
 T = TypeVar("T")
 D = TypeVar("D")
 SINGLE_POD = "Pod"
@@ -81,7 +82,7 @@ class PodGroupStates:
         self.is_enabled = bool(plugins)
         self._adopted = []
         if quota is not None and quota.tracks_time and self._time >= 0:
-            self._call(None, quota, QUOTA, quota.set_time, self._time)
+            self.call_quota(None, QuotaPlugin.set_time, self._time)
         self._groups, self._declared, self._key_of, self.changed, self.regrouped = {}, {}, {}, {}, {}
         if plugins:
             for pod in pods:
@@ -269,7 +270,7 @@ class PodGroupStates:
     def _group_of(self, pod: Pod) -> PodGroupKey | None:
         """Return the group that the pod declares; other schedulers' pods are members too."""
         plugin = self._plugin_of(pod)
-        key = self._call(None, plugin, POD_GROUP, _group_of, plugin, pod)
+        key = self._call(None, plugin, POD_GROUP, group_of, plugin, pod)
         if key is None and self.quota is not None and pod.scheduler_name in self._plugins:
             return PodGroupKey(pod.namespace, pod.uid, SINGLE_POD)
         return key
@@ -277,8 +278,7 @@ class PodGroupStates:
     def _claims_of(self, pod: Pod) -> Mapping[str, Amounts]:
         """Return what the pod requests by its ResourceClaims, as the Quota plugin counts it, by the names of these."""
         empty: Mapping[str, Amounts] = {}
-        quota = self.quota
-        return empty if quota is None else self._call(empty, quota, QUOTA, quota.claims_of, pod)
+        return self.call_quota(empty, QuotaPlugin.claims_of, pod)
 
     def claims_of(self, pods: Iterable[Pod]) -> set[str]:
         """Return the names of the claims of these pods that count toward quotas."""
@@ -297,9 +297,8 @@ class PodGroupStates:
     def _update_claims(self, event: ClusterEvent) -> None:
         """Count claims as a changed object declares them."""
         none: Mapping[str, Amounts] = {}
-        if self.quota is not None:
-            for name, amounts in self._call(none, self.quota, QUOTA, self.quota.changed_claims, event).items():
-                self._touch(self._claims.set_claim(name, amounts))
+        for name, amounts in self.call_quota(none, QuotaPlugin.changed_claims, event).items():
+            self._touch(self._claims.set_claim(name, amounts))
 
     def _touch(self, holders: Iterable[Holder]) -> None:
         """Report the usage of these holders of claims again."""
@@ -312,6 +311,13 @@ class PodGroupStates:
     def _plugin_of(self, pod: Pod) -> PodGroupPlugin:
         """Return the plugin of the pod's profile; that of any profile for a pod of another scheduler."""
         return self._plugins.get(pod.scheduler_name) or next(iter(self._plugins.values()))
+
+    def call_quota(
+        self, default: D, method: Callable[Concatenate[QuotaPlugin, P], T], *args: P.args, **_: P.kwargs
+    ) -> T | D:
+        """Return what a method of the Quota plugin returns; the default if it fails, or if there is none."""
+        quota = self.quota
+        return default if quota is None else self._call(default, quota, QUOTA, call_quota, quota, method, args)
 
     def _call(self, default: D, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T | D:
         """Return what a method of a plugin returns; the default if it raises, which is reported."""
@@ -326,14 +332,6 @@ class PodGroupStates:
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return default
-
-
-def _group_of(plugin: PodGroupPlugin, pod: Pod) -> PodGroupKey | None:
-    """Return the group that the pod declares. InvalidReturnValue if it is no key."""
-    key: object = plugin.group_of(pod)
-    if key is not None and not isinstance(key, PodGroupKey):
-        raise InvalidReturnValue(plugin.group_of, key, "a PodGroupKey or None")
-    return key
 
 
 def was_unschedulable(pod: Pod) -> bool:

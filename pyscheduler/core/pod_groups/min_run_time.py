@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup
+from pyscheduler.api.pod_group_plugins import QuotaPlugin
 from pyscheduler.core.context import Context
 
 _MOST_SEARCHES = 8
@@ -29,12 +30,12 @@ class MinRunTime:
         """Return True if units of some queue have to run for a time: otherwise their groups need not be read."""
         groups = self._context.groups
         others = groups.one_group_of_each_queue()
-        return any(seconds > 0 for seconds in groups.call_quota((), lambda q: q.min_run_seconds(self._group, others)))
+        return any(seconds > 0 for seconds in groups.call_quota((), QuotaPlugin.min_run_seconds, self._group, others))
 
     def evictable(self, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> list[tuple[EvictionUnit, PodGroup]]:
         """Return the units, with their groups, that have run for long enough."""
-        group = self._group
-        least = self._context.groups.call_quota((), lambda q: tuple(q.min_run_seconds(group, [g for _, g in units])))
+        others = [other for _, other in units]
+        least = self._context.groups.call_quota((), QuotaPlugin.min_run_seconds, self._group, others)
         if not least:
             return list(units)
         return [each for each, seconds in zip(units, least, strict=True) if self._has_run(each[0], seconds)]

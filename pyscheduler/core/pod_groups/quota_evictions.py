@@ -6,11 +6,12 @@ The Quota plugin decides after what time, and which pods. Times begin anew when 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from pyscheduler.api.pod_group import EvictionUnit, PodGroupKey
+from pyscheduler.api.pod_group_plugins import QuotaPlugin
 from pyscheduler.core.commands import Command, EventType, Evict, Record
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import eviction_units
@@ -79,7 +80,7 @@ class QuotaEvictions:
         """Find the queues that are over their quotas."""
         self._check_at = math.inf
         context.groups.report_usage()
-        over = context.groups.call_quota({}, lambda quota: dict(quota.over_quota()))
+        over: Mapping[str, float] = context.groups.call_quota({}, QuotaPlugin.over_quota)
         self._over = {
             queue: _Over(before.since if (before := self._over.get(queue)) is not None else now, delay)
             for queue, delay in over.items()
@@ -97,4 +98,4 @@ def _surplus(context: Context, queue: str) -> Sequence[EvictionUnit]:
     units = eviction_units(context, _NO_GROUP, CRITICAL_PRIORITY)
     named = [(unit, groups.accounted(unit.group)) for unit in units if unit.group is not None]
     of_groups = [(unit, group) for unit, group in named if group is not None]
-    return groups.call_quota((), lambda quota: tuple(quota.surplus(queue, of_groups)))
+    return groups.call_quota((), QuotaPlugin.surplus, queue, of_groups)
