@@ -6,7 +6,6 @@ shared machine is noisy; `--compare` repeats one scenario with more turns.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -38,8 +37,7 @@ def main() -> None:
         tree = Path(directory)
         export(comparison.CHECKOUT, base, tree)
         add_kernels(comparison.CHECKOUT, tree)
-        path = os.pathsep.join(map(str, (tree, tree / "plugins")))
-        measured = comparison.compare(path, ("--scenario", ",".join(SCENARIOS), *OPTIONS), TURNS)
+        measured = comparison.compare(tree, ("--scenario", ",".join(SCENARIOS), *OPTIONS), TURNS)
     for name, error in comparison.left_out(measured).items():
         print(f"{name} is not compared: {error}")
     found = comparison.ratios(measured)

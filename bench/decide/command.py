@@ -52,8 +52,9 @@ from pyscheduler.cli.options import WRITABLE
 @click.option(
     "--compare",
     "base",
-    metavar="PYTHONPATH",
-    help="Run this checkout and the one at PYTHONPATH in turn and print the ratios.",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Run this checkout and the one in FOLDER in turn and print the ratios.",
 )
 @click.option("--skip-unknown", is_flag=True, hidden=True, help="Report unknown scenarios as failed instead.")
 @click.option("--turns", type=click.IntRange(min=1), default=3, help="Turns of each checkout with --compare.")
@@ -70,7 +71,7 @@ def main(  # noqa: PLR0913 -- the options of a command are its parameters
     file: Path | None,
     svg: Path | None,
     html: Path | None,
-    base: str | None,
+    base: Path | None,
     skip_unknown: bool,
     turns: int,
 ) -> None:
@@ -116,7 +117,7 @@ def _measure_all(names: Sequence[str], sizes: Sequence[Size]) -> Results:
 
 
 def _compare(
-    console: Console, base: str, names: Sequence[str], sizes: Sequence[Size], turns: int
+    console: Console, base: Path, names: Sequence[str], sizes: Sequence[Size], turns: int
 ) -> list[comparison.Ratio]:
     """Print the ratios and return them."""
     first = sizes[0]
@@ -124,7 +125,7 @@ def _compare(
     options += ["--per-node", str(first.per_node), "--pods", str(first.pods)]
     options += ["--rounds", str(first.rounds), "--scale", str(first.scale)]
     options += ["--churn", "node" if first.churn else "none"]
-    measured = comparison.compare(base, options, turns)
+    measured = comparison.compare(base.absolute(), options, turns)
     found = comparison.ratios(measured)
     console.print(comparison.ratio_table(found))
     for name, error in comparison.left_out(measured).items():

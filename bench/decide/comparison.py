@@ -47,14 +47,13 @@ class Ratio(NamedTuple):
         return min(self.ratio, self.fastest) > SLOWER
 
 
-def compare(base: str, options: Sequence[str], turns: int) -> list[tuple[Results, Results]]:
-    """Run the scenarios in the base, given as its PYTHONPATH, and in this checkout; return the results of each turn."""
-    here = os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "plugins")))
+def compare(base: Path, options: Sequence[str], turns: int) -> list[tuple[Results, Results]]:
+    """Run the scenarios in the base, another checkout, and in this one; return the results of each turn."""
     found = []
     for turn in range(turns):
         click.echo(f"turn {turn + 1} of {turns}", err=True)
-        pair = {tree: _run(tree, options) for tree in _order(base, here, turn)}
-        found.append((pair[base], pair[here]))
+        pair = {tree: _run(tree, options) for tree in _order(base, CHECKOUT, turn)}
+        found.append((pair[base], pair[CHECKOUT]))
     return found
 
 
@@ -96,11 +95,13 @@ def ratio_table(found: Sequence[Ratio]) -> Table:
     return shown
 
 
-def _order(base: str, here: str, turn: int) -> tuple[str, str]:
+def _order(base: Path, here: Path, turn: int) -> tuple[Path, Path]:
     return (here, base) if turn % 2 else (base, here)
 
 
-def _run(python_path: str, options: Sequence[str]) -> Results:
+def _run(checkout: Path, options: Sequence[str]) -> Results:
+    # Without its own plugins on the path, an editable installation would supply those of another checkout.
+    python_path = os.pathsep.join(map(str, (checkout, checkout / "plugins")))
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "results.json"
         command = [sys.executable, "-P", "-m", "bench.decide", *options, "--skip-unknown", "--json", str(file)]
@@ -109,5 +110,5 @@ def _run(python_path: str, options: Sequence[str]) -> Results:
             command, env={**os.environ, "PYTHONPATH": python_path}, stdout=subprocess.DEVNULL, check=False
         )
         if not file.is_file():
-            raise click.ClickException(f"the scenarios of {python_path} ended with exit code {ended.returncode}")
+            raise click.ClickException(f"the scenarios of {checkout} ended with exit code {ended.returncode}")
         return Results.read(file)

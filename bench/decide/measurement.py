@@ -73,15 +73,16 @@ def _measure_named(name: str, size: Size) -> list[Figure]:
 
 
 def check_one_tree() -> None:
-    """Raise MixedTreesError if a module of pyscheduler was loaded from elsewhere than the package.
+    """Raise MixedTreesError if a module of pyscheduler or of its plugins was loaded from elsewhere than the tree.
 
     An editable installation supplies the modules that a tree on PYTHONPATH lacks, such as compiled kernels.
     """
-    package = Path(str(pyscheduler.__file__)).parent
+    tree = Path(str(pyscheduler.__file__)).parents[1]
+    folders = {"pyscheduler": tree / "pyscheduler", "pyscheduler_plugins": tree}
     for name, module in sorted(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if name.startswith("pyscheduler.") and file and not Path(file).is_relative_to(package):
-            raise MixedTreesError(f"{name} is missing in {package} and was loaded from {file}")
+        file, folder = getattr(module, "__file__", None), folders.get(name.partition(".")[0])
+        if folder is not None and file and not Path(file).is_relative_to(folder):
+            raise MixedTreesError(f"{name} is missing in {folder} and was loaded from {file}")
 
 
 def _measure_row(row: Row, name: str, size: Size, progress: ProgressBar) -> Figure:

@@ -100,7 +100,7 @@ def test_ratios_of_two_checkouts_are_written_as_a_plot(monkeypatch: pytest.Monke
     turns = [(base, Results([figure("claims", here)], {})) for here in (116.0, 120.0, 150.0)]
     monkeypatch.setattr(comparison, "compare", lambda _base, _options, _turns: turns)
 
-    result = run("--scenario", "claims", "--compare", "../base", "--svg", str(tmp_path / "plot.svg"))
+    result = run("--scenario", "claims", "--compare", str(tmp_path), "--svg", str(tmp_path / "plot.svg"))
 
     assert result.exit_code == 1
     svg = (tmp_path / "plot.svg").read_text()
@@ -160,9 +160,10 @@ def test_scenario_that_the_base_cannot_run_is_left_out() -> None:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """Another checkout: the package of this one, and a copy of its benchmark."""
+    """Another checkout: the package of this one, and copies of its benchmark and its plugins."""
     (tmp_path / "pyscheduler").symlink_to(comparison.CHECKOUT / "pyscheduler")
     shutil.copytree(comparison.CHECKOUT / "bench", tmp_path / "bench")
+    shutil.copytree(comparison.CHECKOUT / "plugins", tmp_path / "plugins")
     return tmp_path
 
 
@@ -175,7 +176,7 @@ def test_planted_slowness_of_a_tree_is_marked(base: Path) -> None:
     assert slow in planted
     pods.write_text(planted)
 
-    [(slow_base, here)] = comparison.compare(str(base), ["--scenario", "new-template", *TINY], turns=1)
+    [(slow_base, here)] = comparison.compare(base, ["--scenario", "new-template", *TINY], turns=1)
 
     [row] = comparison.ratios([(here, slow_base)])
     assert row.is_slower
@@ -193,19 +194,35 @@ def test_scenario_that_the_base_does_not_have_is_left_out(base: Path) -> None:
     assert [name for name in SCENARIOS if f" {name} " in result.output.partition("left out")[0]] == ["new-template"]
 
 
+def test_another_checkout_is_measured_with_its_own_plugins(base: Path) -> None:
+    package = base / "plugins" / "pyscheduler_plugins"
+    with (package / "__init__.py").open("a") as file:
+        file.write("\nimport pathlib\npathlib.Path(__file__).with_name('imported').touch()\n")
+    [(with_base, here)] = comparison.compare(base, ["--scenario", "new-template", *TINY], turns=1)
+    assert (package / "imported").exists()
+    assert (with_base.failed, here.failed) == ({}, {})
+
+
+def test_checkout_without_plugins_is_not_measured_with_those_of_another(base: Path) -> None:
+    shutil.rmtree(base / "plugins")
+    [(with_base, _)] = comparison.compare(base, ["--scenario", "new-template", *TINY], turns=1)
+    assert with_base.failed["new-template"].startswith("MixedTreesError: pyscheduler_plugins is missing in ")
+
+
 def test_compare_fails_if_a_tree_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "pyscheduler").mkdir()
     (tmp_path / "pyscheduler" / "__init__.py").write_text("raise ImportError")
 
     with pytest.raises(click.ClickException, match="ended with exit code 1"):
-        comparison.compare(str(tmp_path), ["--scenario", "new-template", *TINY], turns=1)
+        comparison.compare(tmp_path, ["--scenario", "new-template", *TINY], turns=1)
 
 
-def test_modules_of_another_tree_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("package", ["pyscheduler", "pyscheduler_plugins"])
+def test_modules_of_another_tree_are_an_error(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_one_tree()
-    module = ModuleType("pyscheduler.elsewhere")
-    module.__file__ = "/elsewhere/pyscheduler/elsewhere.py"
-    monkeypatch.setitem(sys.modules, "pyscheduler.elsewhere", module)
+    module = ModuleType(f"{package}.elsewhere")
+    module.__file__ = f"/elsewhere/{package}/elsewhere.py"
+    monkeypatch.setitem(sys.modules, f"{package}.elsewhere", module)
 
-    with pytest.raises(MixedTreesError, match=r"pyscheduler\.elsewhere is missing in .* loaded from /elsewhere/"):
+    with pytest.raises(MixedTreesError, match=rf"{package}\.elsewhere is missing in .* loaded from /elsewhere/"):
         check_one_tree()
