@@ -166,6 +166,7 @@ microseconds. No checkout and no API server is needed.
 The table shows the call for one node or pod, and both forms for all nodes. "not written" means that the plain
 form runs for each node: if that takes longer than a decision without the plugin, write filter_all or score_all.
 If `reads` claims more than the pod of --pod needs, a line shows the smaller claim and what it would save.
+Extension points that are no part of a decision, such as queueSort, podGroup, quota and bind, are not measured.
 
 \b
   pyscheduler bench plugin gpu_model:GpuModel --nodes 5000

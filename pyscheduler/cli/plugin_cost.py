@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -33,9 +33,10 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.cli.plugin_reads import infer_reads
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.config.build import build_profiles
+from pyscheduler.config.discover import installed, is_import_path
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.config.problems import ConfigError
+from pyscheduler.config.problems import ConfigError, Report
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged, PodGone
 from pyscheduler.core.framework.handle import CoreHandle
@@ -49,6 +50,10 @@ Json = dict[str, Any]
 _ROUNDS: Final = 5
 _MIN_SECONDS: Final = 0.02
 """Least CPU time of a measurement in seconds."""
+_MEASURED: Final = ("preEnqueue", "preFilter", "filter", "preScore", "score", "reserve", "permit")
+"""Extension points that are part of a decision, for which `_calls` measures the call."""
+_EXCLUSIVE: Final = ("queueSort", "bind", "quota")
+"""Extension points at which a further plugin, or one less, makes the default profile invalid."""
 _ZONES: Final = 10
 _PODS_OF_A_ROUND: Final = 50
 
@@ -121,12 +126,28 @@ class _FailureRecorder(Instrument):
         self.failure = self.failure or (plugin, error)
 
 
+def _points(plugin: str) -> Sequence[str]:
+    """Return the points at which the configurations enable a plugin. CommandProblem if none of them can be measured."""
+    report = Report()
+    catalogue = installed(report)
+    found = catalogue.import_plugin(plugin, "", report) if is_import_path(plugin) else catalogue.registry.get(plugin)
+    if found is None:
+        return ("multiPoint",)  # the error of the configuration is raised
+    if not any(point in _MEASURED for point in found.points):
+        points = f"it has {' and '.join(found.points)} only, and `bench plugin` measures {', '.join(_MEASURED)}"
+        raise CommandProblem(f"plugin {found.name} cannot be measured: {points}")
+    others = [point for point in found.points if point not in _EXCLUSIVE]
+    return ("multiPoint",) if len(others) == len(found.points) else others
+
+
 def _config(request: CostMeasurement, enabled: bool) -> LoadedConfig:
     """Return the default profile with or without the plugin."""
+    points = _points(request.plugin)
     is_default = request.plugin in dict(DEFAULT_MULTIPOINT)
     profile: Json = {}
     if enabled != is_default:
-        profile["plugins"] = {"multiPoint": {"enabled" if enabled else "disabled": [{"name": request.plugin}]}}
+        change = {"enabled" if enabled else "disabled": [{"name": request.plugin}]}
+        profile["plugins"] = dict.fromkeys(points, change)
     if enabled and request.args:
         profile["pluginConfig"] = [{"name": request.plugin, "args": request.args}]
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, NodeTable, Pod, PreScorePlugin, Reads, ScorePlugin, StateKey
+from pyscheduler.api import (
+    Cycle,
+    FilterPlugin,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PreScorePlugin,
+    QueuedPod,
+    QueueSortPlugin,
+    Reads,
+    ScorePlugin,
+    StateKey,
+)
 
 _TOTAL: StateKey[int] = StateKey("Sums")
 
@@ -83,3 +95,15 @@ class ScoresTooHigh(ScorePlugin):
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 1000
+
+
+class SortsAndFilters(QueueSortPlugin, FilterPlugin):
+    """Sorts the queue, of which there is one in a profile, and filters."""
+
+    name = "SortsAndFilters"
+
+    def sort_key(self, queued: QueuedPod) -> tuple[float]:
+        return (queued.timestamp,)
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        assert node.name

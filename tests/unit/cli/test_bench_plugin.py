@@ -43,6 +43,33 @@ def test_in_tree_plugins_are_measured_by_name() -> None:
     assert "with NodeResourcesFit" in result.output
 
 
+@pytest.mark.parametrize(
+    ("plugin", "points"),
+    [
+        ("PrioritySort", "queueSort"),
+        ("QoSSort", "queueSort"),
+        ("DefaultBinder", "bind"),
+        ("Queues", "quota"),
+        ("PodGroups", "podGroup"),
+    ],
+)
+def test_plugin_that_is_no_part_of_a_decision_is_an_error_with_the_points_that_are_measured(
+    plugin: str, points: str
+) -> None:
+    problem = CliRunner().invoke(bench, ["plugin", plugin, "--nodes", "30"]).exception
+    assert isinstance(problem, CommandProblem)
+    assert str(problem) == (
+        f"plugin {plugin} cannot be measured: it has {points} only, and `bench plugin` measures preEnqueue, preFilter,"
+        " filter, preScore, score, reserve, permit"
+    )
+
+
+def test_plugin_that_also_sorts_the_queue_is_measured_without_that() -> None:
+    result = run("SortsAndFilters")
+    assert result.exit_code == 0, result.output
+    assert "Filter " in result.output
+
+
 def test_args_pod_and_node_come_from_options(tmp_path: Path) -> None:
     pod, node = tmp_path / "pod.yaml", tmp_path / "node.yaml"
     pod.write_text("metadata: {labels: {app: a}}\nspec: {containers: [{name: c, image: x}]}\n")
