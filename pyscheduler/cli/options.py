@@ -268,7 +268,7 @@ def logging(format: str, verbosity: int, quiet: bool = False) -> None:
         getLogger("pyscheduler").setLevel(WARNING)
 
 
-def run_async(main: Coroutine[Any, Any, int]) -> int:
+def run_async(main: Coroutine[Any, Any, T]) -> T:
     """Run the coroutine on uvloop if it is installed, else on asyncio's loop; return its result."""
     try:
         import uvloop
@@ -276,5 +276,5 @@ def run_async(main: Coroutine[Any, Any, int]) -> int:
         import asyncio
 
         return asyncio.run(main)
-    result: int = uvloop.run(main)
+    result: T = uvloop.run(main)
     return result

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -21,7 +21,7 @@ from pyscheduler.cli.pod_groups import PodGroupControllerRunner
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.kube.connection import CONNECTIONS, ConnectionOptions, connect
+from pyscheduler.kube.connection import CONNECTIONS, ConnectionOptions, connect_when_available
 from pyscheduler.shell import descriptors
 from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.instrument import RestClientMetrics
@@ -33,6 +33,7 @@ from pyscheduler.shell.scheduling_policy import set_batch_scheduling_policy
 from pyscheduler.shell.serving.health import Check, Checks
 from pyscheduler.shell.watchdog import Watchdog
 
+Result = TypeVar("Result")
 log = logs.get("run")
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -97,7 +98,8 @@ def run(
     process_flags = ProcessFlags(
         path, legacy.master, legacy.max_unschedulable_seconds, partial(options.all_flags, click.get_current_context())
     )
-    sys.exit(options.run_async(_run(configuration, process_flags, serving, source)))
+    work = partial(_run, configuration, process_flags, serving, source)
+    sys.exit(options.run_async(until_signalled(work)) or 0)
 
 
 class ProcessFlags(NamedTuple):
@@ -122,7 +124,9 @@ async def _run(
         heartbeat = await stack.enter_async_context(Heartbeat(clock))
         stack.enter_context(Watchdog(heartbeat, metrics))
         observe = partial(RestClientMetrics, metrics)
-        connection = await connect(process_flags.kubeconfig, limits, clock, process_flags.server, observe)
+        connection = await connect_when_available(
+            process_flags.kubeconfig, limits, clock, process_flags.server, observe
+        )
         stack.push_async_callback(connection.close)
         leadership: Leadership = ALWAYS_LEADER
         healthz: dict[str, Check] = {}
@@ -153,7 +157,7 @@ async def _run(
         server, form = connection.server, kernels.FORM
         log.info("Scheduling", version=__version__, profiles=profiles, server=server, kernels=form, batch=batch)
         try:
-            await until_signalled(scheduler.run)
+            await scheduler.run()
         except LeaseLost as lost:
             log.error("Leaderelection lost", lost)
             return 1
@@ -179,9 +183,9 @@ def health_checks(scheduler: Scheduler, live: Mapping[str, Check], healthz: Mapp
 
 
 async def until_signalled(
-    main: Callable[[], Coroutine[Any, Any, None]], signals: Sequence[signal.Signals] = STOP_SIGNALS
-) -> None:
-    """Run until the coroutine ends, or cancel it gracefully on a signal. Its exceptions are raised."""
+    main: Callable[[], Coroutine[Any, Any, Result]], signals: Sequence[signal.Signals] = STOP_SIGNALS
+) -> Result | None:
+    """Return the coroutine's result, None if a signal cancelled it. Its exceptions are raised."""
     work = asyncio.create_task(main())
 
     def stop() -> None:
@@ -193,8 +197,9 @@ async def until_signalled(
             continue  # started by nohup
         asyncio.get_running_loop().add_signal_handler(number, stop)
     try:
-        await work
+        return await work
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
+        return None

@@ -37,7 +37,7 @@ from pyscheduler.kube.headers import LONGEST_WAIT, bounded_wait, retry_after
 from pyscheduler.kube.http1 import JSON, PROTOBUF, Response
 from pyscheduler.kube.http_connection import Address, Limits
 from pyscheduler.kube.limiter import Limiter
-from pyscheduler.kube.outage import watch_outage_log
+from pyscheduler.kube.outage import OutageLog, OutageMessages, watch_outage_log
 from pyscheduler.kube.pool import READS, Call, Pool, Stream
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
     "Connection",
     "ConnectionOptions",
 ]
-__all__ += ["ConnectionProblem", "connect", "unanswered"]
+__all__ += ["ConnectionProblem", "connect", "connect_when_available", "unanswered"]
 
 Encode = Callable[[str], bytes]
 """Encodes an object in a content type: JSON or PROTOBUF."""
@@ -63,6 +63,8 @@ UNBATCHED_SECONDS: Final = 60.0
 """Seconds without batches of calls after some calls of a batch got no response: not every proxy supports pipelining."""
 
 _USER_AGENT = f"pyscheduler/{pyscheduler.__version__}"
+UNAVAILABLE_RETRY: Final = 2.0
+"""Seconds between two attempts to connect to a server that is not available."""
 _BUSY_TRIES, _FAULT_TRIES = 10, 4
 """Attempts at a call that the server rejects because it is busy (429), and at one that fails otherwise."""
 _LATENCY_READS = 2
@@ -119,6 +121,10 @@ def _no_metrics(_: str) -> ClientMetrics:
     return ClientMetrics()
 
 
+class ServerUnavailable(ConnectionProblem):
+    """The API server does not respond or is not ready, which may pass."""
+
+
 async def connect(
     kubeconfig: Path | None,
     options: ConnectionOptions | None = None,
@@ -135,10 +141,34 @@ async def connect(
     connection = Connection(credentials, options or ConnectionOptions(), clock, metrics(credentials.host))
     try:
         await connection.check()
-    except ConnectionProblem:
+    except BaseException:
         await connection.close()
         raise
     return connection
+
+
+async def connect_when_available(
+    kubeconfig: Path | None,
+    options: ConnectionOptions,
+    clock: Clock,
+    server: str = "",
+    metrics: MetricsFactory = _no_metrics,
+) -> Connection:
+    """Wait until the server responds; return a connection. ConnectionProblem for a problem that does not pass.
+
+    After a reboot of the control plane the scheduler may start long before the API server.
+    """
+    begin, summary = "API server is not available, retrying", "API server is still not available, retrying"
+    outages = OutageLog(_log, clock, OutageMessages(begin, summary, end="API server is available"))
+    while True:
+        try:
+            connection = await connect(kubeconfig, options, clock, server, metrics)
+        except ServerUnavailable as problem:
+            outages.fail(server, problem)
+            await clock.sleep(UNAVAILABLE_RETRY)
+        else:
+            outages.succeed(server)
+            return connection
 
 
 class Connection:
@@ -191,7 +221,9 @@ class Connection:
         except ApiError as problem:
             if problem.status == 403:  # authenticated, but not authorised to read /version
                 return
-            raise ConnectionProblem(self._explain(problem)) from None
+            may_pass = problem.status in (0, 429) or problem.status >= 500
+            kind = ServerUnavailable if may_pass and DISTRUST not in str(problem) else ConnectionProblem
+            raise kind(self._explain(problem)) from None
 
     def _explain(self, problem: ApiError) -> str:
         cannot = f"cannot reach {self.server} named by {self._credentials.described}: {problem}"

@@ -20,11 +20,13 @@ from pyscheduler.kube.connection import (
     LOST,
     MERGE_PATCH,
     TIMEOUT,
+    UNAVAILABLE_RETRY,
     UNREACHABLE,
     Connection,
     ConnectionOptions,
     ConnectionProblem,
     connect,
+    connect_when_available,
     unanswered,
 )
 from pyscheduler.kube.credentials import load
@@ -230,6 +232,24 @@ async def test_connect_with_rejected_credentials(api: FakeApi, kubeconfig: Path,
     api.script("/version", refused(401, "Unauthorized", "Unauthorized"))
     with pytest.raises(ConnectionProblem, match=r"does not accept the credentials of context dev of .*: Unauthorized$"):
         await connect(kubeconfig, None, clock)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_connect_waits_for_a_server_that_is_not_ready(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock, status: int
+) -> None:
+    api.script("/version", refused(status), refused(status), ok({}))
+    connection = await connect_when_available(kubeconfig, ConnectionOptions(), clock)
+    await connection.close()
+    assert clock.slept == [UNAVAILABLE_RETRY] * 2
+
+
+async def test_connect_does_not_wait_for_rejected_credentials(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock
+) -> None:
+    api.script("/version", refused(401, "Unauthorized", "Unauthorized"))
+    with pytest.raises(ConnectionProblem, match="does not accept the credentials"):
+        await connect_when_available(kubeconfig, ConnectionOptions(), clock)
 
 
 async def test_connect_to_a_server_without_tls(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
