@@ -101,10 +101,10 @@ class _Text(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """One JSON object per line, with the keys of Kubernetes components: ts, v, msg, err."""
+    """One JSON object per line, with the keys of Kubernetes components: ts (in milliseconds), v, msg, err."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {"ts": round(record.created, 6), "level": record.levelname.lower()}
+        line: dict[str, Any] = {"ts": round(record.created * 1000, 3), "level": record.levelname.lower()}
         line |= {"logger": record.name.removeprefix("pyscheduler."), "v": getattr(record, "v", 0)}
         line |= {"msg": encodable(record.getMessage())} | _fields(record)
         return msgspec.json.encode(line, enc_hook=text_of).decode()

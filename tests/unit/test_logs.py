@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -45,7 +46,7 @@ def test_json_format_is_one_object_per_line() -> None:
     log.info("Pod bound", v=4, pod="a/b")
     log.warning("Trouble", ValueError("what"), nodes={"n1"})
     first, second = map(json.loads, out.getvalue().splitlines())
-    assert first.pop("ts") > 1e9
+    assert first.pop("ts") / 1000 == pytest.approx(time.time(), abs=60)  # milliseconds, as kube-scheduler's
     assert first == {"level": "info", "logger": "loop", "v": 4, "msg": "Pod bound", "pod": "a/b"}
     assert (second["level"], second["err"]) == ("warning", "what")
 
