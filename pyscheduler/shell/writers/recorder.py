@@ -228,11 +228,9 @@ class Recorder:
             try:
                 await self._send(series)
             except ApiError as problem:
-                if problem.status == 0 or problem.status >= 500:
-                    if pause is not None:
-                        await self._clock.sleep(pause)
-                        continue
-                    self._dropped()
+                if (problem.status == 0 or problem.status >= 500) and pause is not None:
+                    await self._clock.sleep(pause)
+                    continue
                 self._drop(series, problem)
             return
 
@@ -264,12 +262,13 @@ class Recorder:
         return _encode(series.body(self._instance))
 
     def _drop(self, series: EventSeries, problem: ApiError) -> None:
-        """Forget an Event that was not written; log it unless its namespace is being deleted."""
+        """Forget an Event that was not written; count and log it unless its namespace is being deleted."""
         self._series[series.record.type].pop(series.key, None)
         pod, reason = series.record.regarding.key, series.record.reason
         if problem.status == _NOT_FOUND or "being terminated" in str(problem):
             _log.info("Dropped an Event, its namespace is gone", v=4, pod=pod, reason=reason)
         else:
+            self._dropped()
             _log.warning("Dropped an Event, the server rejected it", problem, pod=pod, reason=reason)
 
     async def _sweep(self) -> None:

@@ -216,11 +216,12 @@ async def test_event_is_dropped_in_a_long_outage(api: FakeApi, desk: RecorderFix
         (refused(403, "Forbidden", "events is forbidden"), True),
     ],
 )
-async def test_rejected_events_are_dropped(
+async def test_rejected_events_are_dropped_and_counted_unless_their_namespace_is_gone(
     api: FakeApi, desk: RecorderFixture, caplog: pytest.LogCaptureFixture, answer: Reply, warned: bool
 ) -> None:
     api.script(EVENTS, answer)
     assert await desk.written(failed()) == 0
+    assert desk.lost == warned
     assert ("Dropped an Event, the server rejected it" in caplog.text) is warned
     assert len(api.calls) == 1
 
@@ -354,7 +355,7 @@ async def test_rejected_event_in_a_batch_affects_only_itself(
     desk, batches = full
     async with desk:
         assert await desk.written() == 0
-    assert (batches, len(api.calls), desk.lost) == ([16, 16, 8], len(MANY) + 1, 0)
+    assert (batches, len(api.calls), desk.lost) == ([16, 16, 8], len(MANY) + 1, 1)
     assert api.calls[16].json == api.calls[10].json
     assert caplog.text.count("Dropped an Event, the server rejected it") == 1
 
