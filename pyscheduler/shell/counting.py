@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, TypeVar
 
@@ -36,9 +36,20 @@ class Counter:
     def __init__(self, name: str, help: str, labels: Labels = ()) -> None:
         self.name, self.help, self.labels = name, help, labels
         self.counts: defaultdict[Labels, float] = defaultdict(int)
-        self.read: Reading = lambda: self.counts
+        self._expected: Callable[[], Iterable[Labels]] = tuple
+        self.read: Reading = self._with_zeros
         if not labels:
             self.counts[()] = 0
+
+    def start_at_zero(self, expected: Callable[[], Iterable[Labels]]) -> None:
+        """Serve 0 for these labels until they are counted.
+
+        Prometheus computes the increase of a series from its first value on: without a 0, it misses the first count.
+        """
+        self._expected = expected
+
+    def _with_zeros(self) -> Mapping[Labels, float]:
+        return dict.fromkeys(self._expected(), 0) | self.counts
 
     def set_function(self, read: Reading) -> None:
         """Read the counts by this function from now on, where they are kept elsewhere."""

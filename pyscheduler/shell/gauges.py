@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pyscheduler.config.gates import FeatureGates
 from pyscheduler.core.context import Context
 from pyscheduler.shell.counting import Labels
@@ -22,6 +24,11 @@ def register_gauges(metrics: Metrics, context: Context, executor: Executor, gate
             for point, plugin, number in profile.evaluations
         }
 
+    def extension_points() -> Iterator[Labels]:
+        for profile in context.profiles.values():
+            for point, plugins in profile.points.items():
+                yield from ((plugin.name, point) for plugin in plugins)
+
     queue = context.queue
     metrics.pending_pods.set_function(queue.pending_counts)
     metrics.unschedulable_pods.set_function(queue.rejected_by)
@@ -30,6 +37,7 @@ def register_gauges(metrics: Metrics, context: Context, executor: Executor, gate
     metrics.goroutines.set_function(lambda: {"binding": executor.unfinished})
     metrics.held_up.set_function(executor.bindings.detached_by_plugin)
     metrics.evaluations.set_function(evaluations)
+    metrics.plugin_failures.start_at_zero(extension_points)
     metrics.features.set_function(
         lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in gates.known.values()}
     )

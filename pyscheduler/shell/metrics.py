@@ -176,10 +176,14 @@ class ProcessMetrics(_Family):
         self.decode_failures = Counter(
             "pyscheduler_decode_failures", "Objects that could not be decoded completely.", ("resource",)
         )
-        self.events_dropped = Counter("pyscheduler_events_dropped", "Events lost because the queue was full.")
+        self.events_dropped = Counter(
+            "pyscheduler_events_dropped",
+            "Events lost: the queue was full, the server rejected them or was unavailable.",
+        )
         self.config_reloads = Counter(
             "pyscheduler_config_reloads", "Reloads of a changed configuration file, by result.", ("result",)
         )
+        self.config_reloads.start_at_zero(lambda: [("success",), ("failure",)])
         self.config_reload_succeeded = Gauges(
             "pyscheduler_config_last_reload_successful", "1 if the last reload succeeded.", ()
         )
@@ -206,6 +210,7 @@ class ThreadMetrics(_Family):
             "Times that the loop was blocked for more than a second, by the plugin that blocked it.",
             ("plugin", "extension_point"),
         )
+        self.loop_blocks.start_at_zero(lambda: [("", "")])
 
 
 class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, ThreadMetrics):

@@ -129,6 +129,7 @@ class Scheduler:
         self._succeeded = {key for p in profiles for key in p.succeeded}
         """Label keys of the succeeded pods that are watched; "" for all of them."""
         self.reflectors = self._reflectors()
+        metrics.decode_failures.start_at_zero(lambda: ((each.kind.plural,) for each in self.reflectors))
         self._watches: _Running | None = None
         self._started = config
         self.config = config

@@ -84,29 +84,33 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     """False runs every plugin in every attempt: no result is kept for the next one."""
 
     @property
+    def points(self) -> Mapping[str, Sequence[Plugin]]:
+        """Plugins by extension point."""
+        return {
+            "QueueSort": (self.queue_sort,),
+            "PodGroup": () if self.pod_group is None else (self.pod_group,),
+            "Quota": () if self.quota is None else (self.quota,),
+            "PreEnqueue": self.pre_enqueue,
+            "PreFilter": self.pre_filter,
+            "Filter": self.filter,
+            "PostFilter": self.post_filter,
+            "PlacementGenerate": self.placement_generate,
+            "PlacementFeasible": self.placement_feasible,
+            "PlacementScore": tuple(s.plugin for s in self.placement_score),
+            "PodGroupPostFilter": self.pod_group_post_filter,
+            "PreScore": self.pre_score,
+            "Score": tuple(s.plugin for s in self.score),
+            "Reserve": self.reserve,
+            "Permit": self.permit,
+            "PreBind": self.plan.pre_bind,
+            "Bind": self.plan.bind,
+            "PostBind": self.plan.post_bind,
+        }
+
+    @property
     def plugins(self) -> tuple[Plugin, ...]:
         """Every plugin of the profile once."""
-        points: tuple[Sequence[Plugin], ...] = (
-            (self.queue_sort,),
-            () if self.pod_group is None else (self.pod_group,),
-            () if self.quota is None else (self.quota,),
-            self.pre_enqueue,
-            self.pre_filter,
-            self.filter,
-            self.post_filter,
-            self.placement_generate,
-            self.placement_feasible,
-            tuple(s.plugin for s in self.placement_score),
-            self.pod_group_post_filter,
-            self.pre_score,
-            tuple(s.plugin for s in self.score),
-            self.reserve,
-            self.permit,
-            self.plan.pre_bind,
-            self.plan.bind,
-            self.plan.post_bind,
-        )
-        return tuple({plugin.name: plugin for point in points for plugin in point}.values())
+        return tuple({plugin.name: plugin for plugins in self.points.values() for plugin in plugins}.values())
 
     @cached_property
     def signers(self) -> tuple[Plugin, ...]:

@@ -8,10 +8,14 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pyscheduler.api import SKIP, ClearNomination, PluginMetric, Rejection, StatusError, Wait
+from pyscheduler.config.load import from_value
+from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.counting import Histogram, buckets
 from pyscheduler.shell.instrument import OBSERVED_EVERY, MetricsInstrument, RestClientMetrics
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.prometheus_text import bound_as_go_prints, to_metric_family
+from pyscheduler.shell.scheduler import Connections, Scheduler
+from tests.unit.kube.virtual import VirtualClock
 
 
 class Ticking:
@@ -223,6 +227,25 @@ def test_pyschedulers_own_metrics(
     assert got["pyscheduler_plugin_failures_total{extension_point=Filter,plugin=Shaky}"] == 1
     assert any(name.startswith("pyscheduler_build_info{") for name in got)
     assert "Plugin raised an exception" in caplog.text
+
+
+async def test_counters_that_should_be_0_are_0_before_they_count(connection: Connection) -> None:
+    """Prometheus computes increases from a series' first value on, and would miss the first failure."""
+    metrics = Metrics()
+    config = from_value({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"})
+    scheduler = Scheduler(config, Connections.to_server_of(connection), VirtualClock(), metrics)
+    expected = [
+        "pyscheduler_config_reloads_total{result=failure}",
+        "pyscheduler_decode_failures_total{resource=nodes}",
+        "pyscheduler_decode_failures_total{resource=pods}",
+        "pyscheduler_loop_blocks_total{extension_point=,plugin=}",
+        "pyscheduler_plugin_failures_total{extension_point=Bind,plugin=DefaultBinder}",
+        "pyscheduler_plugin_failures_total{extension_point=Filter,plugin=NodeResourcesFit}",
+    ]
+    got = samples(metrics)
+    assert {name: got.get(name) for name in expected} == dict.fromkeys(expected, 0)
+    scheduler.machine.context.instrument.plugin_failed("NodeResourcesFit", "Filter", ValueError())
+    assert samples(metrics)[expected[-1]] == 1
 
 
 def test_status_error_is_not_counted_as_a_plugin_failure(

@@ -102,7 +102,8 @@ def reloader(file: Path, scheduler: FakeScheduler, clock: SteppedClock | None = 
 
 def metrics(scheduler: FakeScheduler) -> list[str]:
     lines = generate_latest(scheduler.metrics.registry).decode().splitlines()
-    return [line for line in lines if line.startswith("pyscheduler_config_") and "_created" not in line]
+    served = [line for line in lines if line.startswith("pyscheduler_config_") and "_created" not in line]
+    return [line for line in served if not line.endswith("} 0.0")]
 
 
 async def test_unchanged_file_is_not_reloaded(file: Path, scheduler: FakeScheduler) -> None:
