@@ -32,6 +32,8 @@ class RebuiltProfiles(msgspec.Struct, frozen=True):
 
     profiles: tuple[Profile, ...]
     restart: tuple[str, ...]
+    config: LoadedConfig
+    """The changed configuration with the values in use of what needs a restart."""
 
 
 def rebuild_profiles(
@@ -46,8 +48,14 @@ def rebuild_profiles(
     if changed.python.seed != started.python.seed:
         restart.append("seed")
     specs = tuple(_keep_reserving_args(spec, running.get(spec.scheduler_name), restart) for spec in changed.profiles)
-    profiles = build_profiles(replace(changed, profiles=specs), handle, running)
-    return RebuiltProfiles(profiles, tuple(restart))
+    fixed = {field: getattr(started.configuration, field) for field in _FIXED.values()}
+    used = replace(
+        changed,
+        configuration=replace(changed.configuration, **fixed),
+        python=replace(changed.python, seed=started.python.seed),
+        profiles=specs,
+    )
+    return RebuiltProfiles(build_profiles(used, handle, running), tuple(restart), used)
 
 
 def _differs(field: str, one: LoadedConfig, other: LoadedConfig) -> bool:

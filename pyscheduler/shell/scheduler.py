@@ -220,8 +220,8 @@ class Scheduler:
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
         profiles = self._extenders.with_binders(rebuilt.profiles, context.handle)
         self.loop.handle_event(Reconfigured(self._clock.now(), profiles, *backoffs, self._extenders.known))
-        self.config = config
-        self.executor.bindings.timeout = binding_timeout(config)
+        self.config = rebuilt.config
+        self.executor.bindings.timeout = binding_timeout(self.config)
         self._publish_kinds()
         return rebuilt.restart
 

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from pyscheduler.api import ResourceKind
+from pyscheduler.cli.endpoints import configz
 from pyscheduler.config.load import default, loads
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.kube.connection import Connection
@@ -37,6 +38,18 @@ kind: KubeSchedulerConfiguration
 leaderElection: {{leaderElect: false}}
 extenders: [{{urlPrefix: "{url}", filterVerb: filter}}]
 profiles: [{{plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}}}]
+"""
+NEEDS_RESTART = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+podMaxBackoffSeconds: 20
+clientConnection: {qps: 7}
+leaderElection: {leaderElect: true, resourceName: other}
+profiles: [{pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 30}}]}]
+---
+apiVersion: pyscheduler.io/v1
+kind: PySchedulerConfiguration
+seed: 7
 """
 
 
@@ -172,6 +185,24 @@ async def test_new_extenders_are_sent_existing_objects(
 async def test_names_are_those_of_the_current_configuration(scheduler: Scheduler) -> None:
     await scheduler.reconfigure(loads(GANG.split("profiles")[0] + "profiles: [{schedulerName: other}]"))
     assert scheduler.names == ("other",)
+
+
+async def test_configz_has_the_values_in_use_until_the_restart(scheduler: Scheduler) -> None:
+    before = configz(scheduler.config)
+    restart = await scheduler.reconfigure(loads(NEEDS_RESTART))
+    assert restart == (
+        "clientConnection",
+        "leaderElection",
+        "seed",
+        'args of VolumeBinding in profile "default-scheduler"',
+    )
+    after = configz(scheduler.config)
+    for section in ("clientConnection", "leaderElection"):
+        assert after["componentconfig"][section] == before["componentconfig"][section]
+    assert after["componentconfig"]["podMaxBackoffSeconds"] == 20
+    assert after["pyscheduler"]["seed"] == before["pyscheduler"]["seed"]
+    timeouts = {each["name"]: each["args"] for each in after["componentconfig"]["profiles"][0]["pluginConfig"]}
+    assert timeouts["VolumeBinding"]["bindTimeoutSeconds"] == 600
 
 
 async def test_on_kinds_changed_is_called_with_the_plugins_kinds_while_leading(
