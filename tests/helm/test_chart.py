@@ -83,7 +83,8 @@ def test_values_set_the_deployment(tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text(
         "image: {repository: other, tag: '7'}\nreplicas: 3\nnodeSelector: {pool: system}\n"
-        "resources: {requests: {cpu: '1'}}\nimagePullSecrets: [{name: token}]\n" + yaml.safe_dump({"config": CONFIG})
+        "resources: {requests: {cpu: '1'}}\nimagePullSecrets: [{name: token}]\n"
+        "extraArgs: [--v=2, --feature-gates=GenericWorkload=true]\n" + yaml.safe_dump({"config": CONFIG})
     )
     objects = templates("--values", str(values))
     (deployment,) = (obj for obj in objects if obj["kind"] == "Deployment")
@@ -91,6 +92,8 @@ def test_values_set_the_deployment(tmp_path: Path) -> None:
     (container,) = spec["containers"]
     assert deployment["spec"]["replicas"] == 3
     assert (container["image"], container["resources"]["requests"]["cpu"]) == ("other:7", "1")
+    assert container["args"][0] == "run"
+    assert container["args"][-2:] == ["--v=2", "--feature-gates=GenericWorkload=true"]
     assert (spec["nodeSelector"], spec["imagePullSecrets"]) == ({"pool": "system"}, [{"name": "token"}])
     (config_map,) = (obj for obj in objects if obj["kind"] == "ConfigMap")
     assert config_map["data"]["config.yaml"].strip() == CONFIG.strip()
@@ -107,7 +110,9 @@ def test_changed_configuration_restarts_the_pods(tmp_path: Path) -> None:
     assert len({checksum(), checksum("--set", "overlay=batch"), checksum("--set-file", f"config={file}")}) == 3
 
 
-@pytest.mark.parametrize("value", ["overlay=default-scheduler", "replicas=0", "image.pullPolicy=Now", "replica=1"])
+@pytest.mark.parametrize(
+    "value", ["overlay=default-scheduler", "replicas=0", "image.pullPolicy=Now", "replica=1", "extraArgs={v=2}"]
+)
 def test_wrong_value_is_rejected(value: str) -> None:
     done = run("template", str(HELM_CHART), "--set", value)
     assert done.returncode != 0

@@ -61,6 +61,7 @@ overlays/batch/queue-admission.yaml
 {{- $tag := $values.image.tag | default .root.Chart.AppVersion -}}
 {{- $_ := set $container "image" (printf "%s:%s" $values.image.repository $tag) -}}
 {{- $_ := set $container "imagePullPolicy" $values.image.pullPolicy -}}
+{{- $_ := set $container "args" (concat $container.args ($values.extraArgs | default list)) -}}
 {{- $_ := set $container "resources" $values.resources -}}
 {{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" -}}
 {{- with get $values $field -}}
