@@ -101,8 +101,22 @@ def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]
 @_many("--resource", _POD, "Other resource requests: nvidia.com/gpu=1.", "resources")
 @_many("--limit", _POD, "Resource limits: memory=2Gi.", "limits")
 @_many("--env", _POD, "Environment variables.")
-@option("--arg", "args", section=_POD, multiple=True, metavar="A", help="Arguments of the image's entrypoint.")
-@option("--pull-secret", "pull_secrets", section=_POD, multiple=True, metavar="S", help="Image pull secrets.")
+@option(
+    "--arg",
+    "args",
+    section=_POD,
+    multiple=True,
+    metavar="A",
+    help="Argument of the image's entrypoint. May be repeated.",
+)
+@option(
+    "--pull-secret",
+    "pull_secrets",
+    section=_POD,
+    multiple=True,
+    metavar="S",
+    help="Image pull secret. May be repeated.",
+)
 @option("--service-account", section=_POD, default="", metavar="SA", help="Service account of the pod.")
 @_many("--label", _POD, "Labels of the pod.", "labels")
 @_many("--annotation", _POD, "Annotations of the pod.", "annotations")
@@ -204,8 +218,8 @@ tasks.add_command(orphans)
     metavar="P",
     help=f"Only tasks in this phase: {', '.join(task_view.PHASES)}. May be repeated.",
 )
-@click.option("--queue", default="", metavar="Q", help="Only tasks of this queue.")
-@click.option("--id", "pattern", default="", metavar="PATTERN", help="Only tasks with a matching id: nightly-*.")
+@option("--queue", default="", metavar="Q", help="Only tasks of this queue.")
+@option("--id", "pattern", default="", metavar="PATTERN", help="Only tasks with a matching id: nightly-*.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, metavar="N", help="Only the last N tasks.")
 @click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", help="json: one line per task.")
 def list_(state: Path, phases: tuple[str, ...], queue: str, pattern: str, limit: int, output: str) -> None:
@@ -237,7 +251,7 @@ def show(state: Path, id: str) -> None:
 @options.task_state
 @click.argument("ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Kill all tasks that have not ended.")
-@click.option("--queue", default="", metavar="Q", help="Kill all tasks of this queue that have not ended.")
+@option("--queue", default="", metavar="Q", help="Kill all tasks of this queue that have not ended.")
 @click.option("--watch", is_flag=True, help="Watch the tasks until they have ended.")
 def kill(state: Path, ids: tuple[str, ...], everything: bool, queue: str, watch: bool) -> None:
     """Kill tasks. A task that succeeds before it is stopped counts as succeeded."""
@@ -343,7 +357,10 @@ def offers(state: Path) -> None:
     "Limit of all tasks together: cpu=64, memory=256Gi, pods=500 (default: the quotas).",
 )
 @option(
-    "--quota", section=_LIMITS, is_flag=True, help="Limit all tasks together by the ResourceQuotas of the namespace."
+    "--quota",
+    section=_LIMITS,
+    is_flag=True,
+    help="Fail if the ResourceQuotas, which limit the tasks without --budget, cannot be read.",
 )
 @option(
     "--keep-failed-seconds",
@@ -365,6 +382,7 @@ def offers(state: Path) -> None:
     section=options.API_SERVER,
     type=options.SECONDS,
     default=200.0,
+    metavar="N",
     help="API calls per second; 0 for no limit.",
 )
 @option(

@@ -14,7 +14,7 @@ from pyscheduler.cli.program import app
 from pyscheduler.cli.run import run
 from pyscheduler.cli.sections import OTHER, SectionedCommand, option
 from pyscheduler.cli.tasks import run as run_tasks
-from pyscheduler.cli.tasks import submit
+from pyscheduler.cli.tasks import submit, tasks
 from pyscheduler.cli.up import up
 
 COMMANDS = {"run": run, "up": up, "tasks run": run_tasks, "tasks submit": submit, "bench compare": compare}
@@ -36,6 +36,18 @@ def sections(command: click.Command) -> dict[str, list[str]]:
 def test_every_shown_flag_is_in_a_titled_section(name: str) -> None:
     others = sections(COMMANDS[name])[OTHER]
     assert [flag for flag in others if flag not in ("--version", "--help")] == []
+
+
+TASKS = [command for command in tasks.commands.values() if not command.hidden]
+
+
+@pytest.mark.parametrize("command", TASKS, ids=lambda command: command.name)
+def test_help_of_tasks_shows_no_empty_defaults_or_types_and_what_may_be_repeated(command: click.Command) -> None:
+    text = CliRunner().invoke(command, ["--help"]).output
+    assert '[default: ""]' not in " ".join(text.split())
+    assert " RANGE" not in text
+    repeated = [option for option in command.params if isinstance(option, click.Option) and option.multiple]
+    assert [option.opts for option in repeated if "May be repeated." not in str(option.help)] == []
 
 
 def test_flags_of_one_subject_are_together() -> None:
