@@ -11,19 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-import yaml
 
 from pyscheduler.cli.program import run as main
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-KUBECONFIG = {
-    "apiVersion": "v1",
-    "kind": "Config",
-    "current-context": "here",
-    "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
-    "clusters": [{"name": "here", "cluster": {"server": "http://127.0.0.1:1"}}],
-    "users": [{"name": "me", "user": {}}],
-}
 
 
 class Cli(Protocol):
@@ -86,15 +77,6 @@ def test_missing_config_is_reported(run: Cli, tmp_path: Path) -> None:
     code, _, err = run("run", "--config", tmp_path / "none.yaml")
     assert (code, err.count("\n")) == (1, 1)
     assert "none.yaml" in err
-
-
-def test_unreachable_server_is_reported_with_its_kubeconfig(run: Cli, tmp_path: Path) -> None:
-    file = tmp_path / "kubeconfig"
-    file.write_text(yaml.safe_dump(KUBECONFIG))
-    code, _, err = run("run", "--kubeconfig", file)
-    assert (code, err.count("\n")) == (1, 1)
-    assert "http://127.0.0.1:1" in err
-    assert str(file) in err
 
 
 MANIFESTS = [
