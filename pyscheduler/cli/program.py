@@ -48,4 +48,4 @@ def run() -> NoReturn:
             raise
         print(describe(problem), file=sys.stderr)
         sys.exit(1)
-    sys.exit(code)
+    sys.exit(code or 0)
