@@ -10,6 +10,7 @@ import numpy as np
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import DisruptionMode, EvictionRank, EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.members import SINGLE_POD
@@ -50,12 +51,18 @@ def _is_whole_without(context: Context, key: PodGroupKey, uids: Set[str]) -> boo
 
 
 def eviction_units(
-    context: Context, preemptor: PodGroupKey, priority: int, among: Collection[PodGroupKey] | None = None
+    context: Context,
+    preemptor: PodGroupKey,
+    priority: int,
+    among: Collection[PodGroupKey] | None = None,
+    *,
+    makes_room: bool = True,
 ) -> list[EvictionUnit]:
     """Return the units of pods on nodes with a priority below this one, the least important first.
 
     Pods of one priority are in this order: those above the minimum of their group, single pods, whole groups.
-    Terminating pods and those of the preemptor are left out; with `among`, all that are in none of these groups.
+    Terminating pods and those of the preemptor are left out; with `among`, all that are in none of these groups. If the
+    evictions are to make room, those above the minimum are rather pods on usable nodes than newer ones on others.
     """
     if not has_lower_priority(context, priority):
         return []  # most attempts of groups that do not fit end here, and there may be a million pods
@@ -74,10 +81,11 @@ def eviction_units(
                     units.append(EvictionUnit((pod,), pod.priority, rank, pod.started, key))
             elif key != preemptor:
                 groups.setdefault(key, []).append(pod)
+    useless = _on_unusable_nodes(context) if groups and makes_room else frozenset()
     for key, pods in groups.items():
         lowest = context.groups.priority_of(key, pods)
         if lowest < priority:
-            units += _units_of_group(context, key, pods, lowest)
+            units += _units_of_group(context, key, pods, lowest, useless)
     return sorted(units, key=lambda unit: unit.importance)
 
 
@@ -89,10 +97,11 @@ def eviction_order(context: Context, preemptor: PodGroupKey, priority: int) -> E
     groups, is_member = _pods_of_groups(context, pods)
     single = (pods.selected(~is_member) if groups else pods).lower(priority)
     units: list[EvictionUnit] = []
+    useless = _on_unusable_nodes(context) if groups else frozenset()
     for key, members in groups.items():
         lowest = context.groups.priority_of(key, members)
         if key != preemptor and lowest < priority:
-            units += _units_of_group(context, key, members, lowest)
+            units += _units_of_group(context, key, members, lowest, useless)
     return EvictionOrder(context.state, sorted(units, key=lambda unit: unit.importance), single, kinds)
 
 
@@ -148,7 +157,15 @@ def may_fit_without_lower_priority(context: Context, priority: int, least: Mappi
     return most_members(nodes, least) >= needed or bool(nodes.overflowed.any())
 
 
-def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priority: int) -> list[EvictionUnit]:
+def _on_unusable_nodes(context: Context) -> frozenset[str]:
+    """Return the UIDs of pods on nodes that are cordoned or not ready, where their evictions make no room."""
+    unusable = (~usable_nodes(context.state.table())).nonzero()[0].tolist()
+    return frozenset(uid for row in unusable for uid in context.state.rows[row].pods)
+
+
+def _units_of_group(
+    context: Context, key: PodGroupKey, pods: list[Pod], priority: int, useless: Set[str]
+) -> list[EvictionUnit]:
     group = context.groups.requirements(key)
     arrivals = {uid: i for i, uid in enumerate(context.groups[key].pods)}
     newest_first = sorted(pods, key=lambda pod: (-pod.started, -arrivals[pod.uid]))
@@ -156,8 +173,11 @@ def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priorit
         return [EvictionUnit((pod,), priority, EvictionRank.SURPLUS, pod.started, key) for pod in newest_first]
     if group.disruption_mode is DisruptionMode.POD:
         return [EvictionUnit((pod,), priority, EvictionRank.GROUP, pod.started, key) for pod in newest_first]
-    surplus = [] if group.disruption_mode is DisruptionMode.ALL else _surplus(context, group, newest_first)
-    units = [EvictionUnit(unit, priority, EvictionRank.SURPLUS, unit[0].started, key) for unit in surplus]
+    useful_first = sorted(newest_first, key=lambda pod: pod.uid in useless) if useless else newest_first
+    surplus = [] if group.disruption_mode is DisruptionMode.ALL else _surplus(context, group, useful_first)
+    units = [
+        EvictionUnit(unit, priority, EvictionRank.SURPLUS, max(pod.started for pod in unit), key) for unit in surplus
+    ]
     if sum(map(len, surplus)) == len(pods):
         return units
     # The surplus is of no use without the others.
@@ -165,16 +185,16 @@ def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priorit
     return [*units, EvictionUnit(tuple(newest_first), priority, rank, newest_first[0].started, key)]
 
 
-def _surplus(context: Context, group: PodGroup, newest_first: Sequence[Pod]) -> list[tuple[Pod, ...]]:
-    """Return the newest pods without which the group still has its minimums; with others of no use without them."""
+def _surplus(context: Context, group: PodGroup, ordered: Sequence[Pod]) -> list[tuple[Pod, ...]]:
+    """Return the first pods without which the group still has its minimums; with others of no use without them."""
     if group.subgroups:
-        return surplus_units(context, group, newest_first)
+        return surplus_units(context, group, ordered)
     groups = context.groups
     started, surplus = groups[group.key].started, list[tuple[Pod, ...]]()
     spare = len(started) - group.min_count
     spare_by_role = Counter(map(groups.role_of, started)) if group.min_count_by_role else Counter[str]()
     spare_by_role.subtract(group.min_count_by_role)
-    for pod in newest_first:
+    for pod in ordered:
         role = groups.role_of(pod) if group.min_count_by_role else ""
         if spare > len(surplus) and (role not in group.min_count_by_role or spare_by_role[role] > 0):
             spare_by_role[role] -= 1

@@ -95,7 +95,7 @@ class QuotaEvictions:
 def _surplus(context: Context, queue: str) -> Sequence[EvictionUnit]:
     """Return the units to evict from a queue."""
     groups = context.groups
-    units = eviction_units(context, _NO_GROUP, CRITICAL_PRIORITY)
+    units = eviction_units(context, _NO_GROUP, CRITICAL_PRIORITY, makes_room=False)
     named = [(unit, groups.accounted(unit.group)) for unit in units if unit.group is not None]
     of_groups = [(unit, group) for unit, group in named if group is not None]
     return groups.call_quota((), QuotaPlugin.surplus, queue, of_groups)

@@ -122,3 +122,27 @@ def test_group_that_the_claims_of_another_queue_would_hold_back_evicts_nobody() 
     cluster.advance(600)
     assert cluster.evictions == []
     assert (cluster.members(low), cluster.members(other)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"unschedulable": True}, {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]}],
+    ids=["cordoned", "not ready"],
+)
+@pytest.mark.parametrize("priority", [0, 10], ids=["reclaim", "preemption"])
+def test_surplus_is_taken_where_it_makes_room(spec: Manifest, priority: int) -> None:
+    """The newest pods of the job are on a node that no pod may use; its minimum is kept by these then."""
+    cluster = Cluster(node("n1", 6), queue("a", deserved={"cpu": 6}), queue("b", deserved={"cpu": 4}))
+    running = job("j", "a", 5, 10)
+    cluster.submit(running)
+    cluster.submit(node("n2", 4))
+    cluster.advance(10)
+    assert [cluster.bindings[f"default/j{i}"] for i in range(10)].count("n2") == 4
+    cluster.submit({**node("n2", 4), "spec": spec})
+    pods = [pod(f"l{i}", priority=priority) for i in range(2)]
+    pending = gang("l", 2, pods, api=VOLCANO, queue="a" if priority else "b")
+    cluster.submit(pending)
+    cluster.advance(60)
+    assert (len(cluster.evictions), cluster.members(pending)) == (2, 2)
+    evicted = {name for name in cluster.evicted_names if f"default/{name}" in cluster.bindings}
+    assert evicted == set(), "they wait, as the other node takes no pods"
