@@ -191,6 +191,27 @@ class QuotaPlugin(Plugin):
         """
         return True
 
+    def seconds_until_turn(self, group: PodGroup, request: Amounts, now: float) -> float | None:  # noqa: ARG002
+        """Return in how many seconds the turn of a group begins that needs more than the whole share of its queue.
+
+        In its turn, it is not delayed by groups within their shares, unless these are guaranteed what they request;
+        before, no nodes are reserved for it. Infinity means that it has none, None that it needs none. Called for
+        groups that lack their minimum, again at that time. `now` is in seconds since 1970; the plugin may set
+        `tracks_time` from then on.
+        """
+        return None
+
+    def is_guaranteed(self, group: PodGroup, request: Amounts) -> bool:  # noqa: ARG002
+        """Return True if nodes that are reserved for a group in its turn do not delay this one with this request."""
+        return False
+
+    def seconds_of_turns(self, group: PodGroup, others: Sequence[PodGroup]) -> Sequence[float]:  # noqa: ARG002
+        """Return for how many more seconds the turn of each other group keeps it from being evicted for this one.
+
+        Pods above its minimum may be evicted. An empty result is 0 for all.
+        """
+        return ()
+
     def may_reclaim(self, group: PodGroup, request: Amounts) -> bool:  # noqa: ARG002
         """Return False if `reclaim` returns no units for the request, whatever is free.
 

@@ -18,9 +18,12 @@ PREEMPT_MIN_RUN = "pyscheduler.io/preempt-min-run-seconds"
 """Annotation: seconds that pods of the queue have run before jobs of a higher priority in it preempt them."""
 QUOTA_EVICTION = "pyscheduler.io/quota-eviction-seconds"
 """Annotation: seconds after which pods are evicted while more than the quota is allocated, or `never`."""
+BORROW_AFTER = "pyscheduler.io/borrow-after-seconds"
+"""Annotation: seconds after which nodes are reserved for a job above the share of the queue, or `never`."""
 NEVER = "never"
 MAX_SECONDS = 31_536_000
-_ANNOTATIONS = (RECLAIM_MIN_RUN, PREEMPT_MIN_RUN, QUOTA_EVICTION)
+_ANNOTATIONS = (RECLAIM_MIN_RUN, PREEMPT_MIN_RUN, QUOTA_EVICTION, BORROW_AFTER)
+_MAY_BE_NEVER = (QUOTA_EVICTION, BORROW_AFTER)
 
 
 class InvalidDelay(ValueError):
@@ -33,6 +36,7 @@ class Delays(Struct, frozen=True):
     reclaim_min_run: float | None = None
     preempt_min_run: float | None = None
     quota_eviction: float | None = None
+    borrow_after: float | None = None
 
     def or_else(self, other: Delays) -> Delays:
         """Return these times, and the other ones where none is set."""
@@ -40,10 +44,11 @@ class Delays(Struct, frozen=True):
             other.reclaim_min_run if self.reclaim_min_run is None else self.reclaim_min_run,
             other.preempt_min_run if self.preempt_min_run is None else self.preempt_min_run,
             other.quota_eviction if self.quota_eviction is None else self.quota_eviction,
+            other.borrow_after if self.borrow_after is None else self.borrow_after,
         )
 
 
-NO_DELAYS = Delays(0.0, 0.0, math.inf)
+NO_DELAYS = Delays(0.0, 0.0, math.inf, math.inf)
 """Pods may be evicted for other jobs at any time, and are not evicted because of a quota."""
 
 
@@ -61,14 +66,14 @@ def read_delays(metadata: Mapping[str, Any]) -> Delays:
 
 
 def _seconds(name: str, value: object) -> float:
-    if name == QUOTA_EVICTION and value == NEVER:
+    if name in _MAY_BE_NEVER and value == NEVER:
         return math.inf
     try:
         seconds = float(value) if isinstance(value, str) else math.nan
     except ValueError:
         seconds = math.nan
     if not _is_valid(seconds):
-        more = f' or "{NEVER}"' if name == QUOTA_EVICTION else ""
+        more = f' or "{NEVER}"' if name in _MAY_BE_NEVER else ""
         text = f"must be a number of seconds from 0 to {MAX_SECONDS}{more}"
         raise InvalidDelay(f"metadata.annotations[{name}]: Invalid value: {json.dumps(value, default=str)}: {text}")
     return seconds

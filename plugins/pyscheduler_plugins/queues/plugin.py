@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +23,8 @@ from pyscheduler.api import (
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.resources import PODS, Amounts
 from pyscheduler.api.usable_nodes import usable_nodes
+from pyscheduler_plugins.queues.args import QueuesArgs, RunTimes
 from pyscheduler_plugins.queues.bundles import Bundle
-from pyscheduler_plugins.queues.delays import Delays, check_seconds
 from pyscheduler_plugins.queues.devices import (
     CLAIM,
     DEVICE_CLASS,
@@ -37,65 +35,26 @@ from pyscheduler_plugins.queues.devices import (
 )
 from pyscheduler_plugins.queues.drf import dominant_share, next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
-from pyscheduler_plugins.queues.limits import LimitArgs, LimitedUse, accounts_of, read_limits
+from pyscheduler_plugins.queues.limits import LimitedUse, accounts_of, read_limits
 from pyscheduler_plugins.queues.order import JobOrder, QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, ROOT, Declaration, DequeueStrategy, declaration
 from pyscheduler_plugins.queues.queue_delays import QueueDelays
 from pyscheduler_plugins.queues.quota_excess import excess, surplus_of
-from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim, may_reclaim_from
+from pyscheduler_plugins.queues.reclaim import (
+    find_victims,
+    is_within_guarantee,
+    is_within_share,
+    may_reclaim,
+    may_reclaim_from,
+)
 from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
+from pyscheduler_plugins.queues.turns import Turns
 
 DEFAULT_QUEUE = "default"
 """Queue of pods that name none. It exists without an object."""
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 """Annotation with the queue of a pod without a group."""
-
-
-class RunTimes(enum.StrEnum):
-    """Run times that backfill depends on (args.runTimes)."""
-
-    DECLARED = "Declared"
-    """Those that pods declare."""
-    LEARNT = "Learnt"
-    """For pods that declare none, those of earlier runs of their workload."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueuesArgs:
-    """Args of Queues. `usage_half_life_seconds` applies if queues are ordered by usage over time."""
-
-    queue_order: str = QueueOrder.SHARE.value
-    job_order: str = JobOrder.TIME.value
-    usage_half_life_seconds: int = 86_400
-    limits: tuple[LimitArgs, ...] = ()
-    reclaim_min_run_seconds: float = 0.0
-    preempt_min_run_seconds: float = 0.0
-    quota_eviction_seconds: float | None = None
-    run_times: str = RunTimes.DECLARED.value
-
-    def __post_init__(self) -> None:
-        _check_supported("queueOrder", self.queue_order, QueueOrder)
-        _check_supported("jobOrder", self.job_order, JobOrder)
-        _check_supported("runTimes", self.run_times, RunTimes)
-        if self.usage_half_life_seconds <= 0:
-            value = self.usage_half_life_seconds
-            raise ValueError(f"usageHalfLifeSeconds: Invalid value: {value}: must be greater than 0")
-        read_limits(self.limits)
-        check_seconds("reclaimMinRunSeconds", self.reclaim_min_run_seconds)
-        check_seconds("preemptMinRunSeconds", self.preempt_min_run_seconds)
-        check_seconds("quotaEvictionSeconds", self.quota_eviction_seconds)
-
-    @property
-    def delays(self) -> Delays:
-        """Times of the queues that set none."""
-        return Delays(self.reclaim_min_run_seconds, self.preempt_min_run_seconds, self.quota_eviction_seconds)
-
-
-def _check_supported(name: str, value: str, values: type[enum.StrEnum]) -> None:
-    if value not in tuple(values):
-        supported = ", ".join(f'"{each}"' for each in values)
-        raise ValueError(f'{name}: Unsupported value: "{value}": supported values: {supported}')
 
 
 def _names_other_quota(group: PodGroup) -> bool:
@@ -120,6 +79,7 @@ class Queues(QuotaPlugin):
         self._tree = QueueTree()
         self._limited = LimitedUse(read_limits(args.limits), self._path)
         self._delays = QueueDelays(self._tree, args.delays)
+        self._turns = Turns(self._tree, self._delays)
         self._order = QueueOrder(args.queue_order)
         self._usage = UsageOverTime(self._tree, args.usage_half_life_seconds)
         self.orders_groups = args.job_order == JobOrder.DRF
@@ -179,7 +139,7 @@ class Queues(QuotaPlugin):
         if self._limited:
             is_started, used = group.key in self._started, dict(self._devices.with_all_names(allocated))
             self._limited.set_job(group.key, queue, group.accounts, used, is_started=is_started)
-        if self.tracks_time:
+        if self._order is QueueOrder.USAGE:
             for each in {queue, before or queue}:
                 self._usage.record(each)
 
@@ -220,7 +180,8 @@ class Queues(QuotaPlugin):
         self._limited.remove_job(key)
         self._started.discard(key)
         queue = self._queues.pop(key, None)
-        if self.tracks_time and queue is not None:
+        self._turns.remove(key)
+        if self._order is QueueOrder.USAGE and queue is not None:
             self._usage.record(queue)
 
     def claims_of(self, pod: Pod) -> Mapping[str, Amounts]:
@@ -241,10 +202,15 @@ class Queues(QuotaPlugin):
         return not event.old or not event.new or declaration(event.old) != declaration(event.new)
 
     def set_time(self, now: float) -> None:
+        if self._turns:
+            self._read_queues()
+            self._turns.advance(now)
+        self.tracks_time = self._order is QueueOrder.USAGE or bool(self._turns)
         self._usage.now = now
 
     def add_past_usage(self, group: PodGroup, request: Amounts, seconds: float) -> None:
-        self._usage.add(self.queue_of_group(group), self._with_shares(request), seconds)
+        if self._order is QueueOrder.USAGE:
+            self._usage.add(self.queue_of_group(group), self._with_shares(request), seconds)
 
     def _read_queues(self) -> None:
         """Bring the tree up to date with the objects and the nodes."""
@@ -382,9 +348,11 @@ class Queues(QuotaPlugin):
             return ""  # it divides what is free by dominant shares, not each resource on its own
         capacity, allocated = tree.capacity(), tree.allocated(ROOT)
         with_shares = self._with_shares(request)
+        has_turn = bool(self._turns) and self._turns.has_turn(group.key, queue, with_shares)
+        left = tree.left_by_guarantees if has_turn else tree.left_by_claims
         for resource, amount in with_shares.items():
             free = capacity.get(resource, 0) - allocated.get(resource, 0)
-            if 0 < amount <= free and amount > tree.left_by_claims(queue, resource):
+            if 0 < amount <= free and amount > left(queue, resource):
                 self._set_held_back(queue, is_held=True)
                 return self._over_deserved(queue, resource, amount)
         # What a queue deserves is of no use to a job that needs more.
@@ -447,6 +415,26 @@ class Queues(QuotaPlugin):
     def is_within_share(self, group: PodGroup, request: Amounts) -> bool:
         self._read_queues()
         return is_within_share(self._tree, self.queue_of_group(group), self._with_shares(request))
+
+    def is_guaranteed(self, group: PodGroup, request: Amounts) -> bool:
+        self._read_queues()
+        return is_within_guarantee(self._tree, self.queue_of_group(group), self._with_shares(request))
+
+    def seconds_until_turn(self, group: PodGroup, request: Amounts, now: float) -> float | None:
+        self._read_queues()
+        queue, with_shares = self.queue_of_group(group), self._with_shares(request)
+        if self._tree.allows(queue, self._devices.with_all_names(request)):
+            return None  # it waits for its quota first
+        seconds = self._turns.seconds_until(group.key, queue, with_shares, now)
+        self.tracks_time |= bool(self._turns)
+        return seconds
+
+    def seconds_of_turns(self, group: PodGroup, others: Sequence[PodGroup]) -> Sequence[float]:
+        if not self._turns:
+            return ()
+        self._read_queues()
+        jobs = ((other.key, self.queue_of_group(other)) for other in others)
+        return self._turns.seconds_left(self.queue_of_group(group), jobs)
 
     def may_reclaim(self, group: PodGroup, request: Amounts) -> bool:
         self._read_queues()

@@ -145,6 +145,10 @@ class QueueNode:
         unmet = self.share(resource) - self.allocated.get(resource, 0)
         return unmet if unmet > 0 else 0
 
+    def guaranteed(self, resource: str) -> int:
+        """Return the guarantee as far as it is requested; the rest is lent to others."""
+        return min(self.guarantee.get(resource, 0), self.demand.get(resource, 0))
+
     def set_held(self, *, is_held: bool) -> None:
         """Set whether the queue is held back, so that it has no claim to its share."""
         if is_held == self.is_held:

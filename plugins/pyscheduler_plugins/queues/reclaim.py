@@ -60,6 +60,14 @@ def is_within_share(tree: QueueTree, queue: str, request: Mapping[str, int]) -> 
     return queue in tree and queue not in _excesses(tree, queue, request)
 
 
+def is_within_guarantee(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool:
+    """Return True if the queue would not exceed its guarantee with the request, of all that it requests."""
+    if queue not in tree:
+        return False
+    allocated, guarantee = tree.allocated(queue), tree.guarantee(queue)
+    return all(allocated.get(r, 0) + n <= guarantee.get(r, 0) for r, n in request.items() if n > 0)
+
+
 def may_reclaim(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool:
     """Return False if there are no victims for the request, whatever runs in the other queues."""
     if not is_within_share(tree, queue, request):
@@ -107,10 +115,15 @@ def _reclaimer_reason(
         max(0, free.get(resource, 0)),
     )
     over, deserved, allocated, requested, available = (format_amount(resource, each) for each in amounts)
-    return (
+    reason = (
         f"queue {queue} would be {over} over its deserved:"
         f" {requested} requested, {available} free, {allocated} allocated, {deserved} deserved"
     )
+    for each, n in request.items():
+        if n > 0 and n > (most := tree.most_besides_guarantees(queue, each)):
+            others = f"other queues have guarantees to all but {format_amount(each, max(0, most))} {each}"
+            return f"{reason}; {others}, fewer than the {format_amount(each, n)} requested"
+    return reason
 
 
 class _CandidateBundles:

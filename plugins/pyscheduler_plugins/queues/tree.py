@@ -259,6 +259,22 @@ class QueueTree:
             room = max(child.unmet(resource), room - others_claim(parent, child, resource))
         return room
 
+    def left_by_guarantees(self, queue: str, resource: str) -> int:
+        """Return how much of what is free is not guaranteed to other queues that request it."""
+        free = self._root.deserved.get(resource, 0) - self._root.allocated.get(resource, 0)
+        others = self._others(queue)
+        return free - sum(max(0, other.guaranteed(resource) - other.allocated.get(resource, 0)) for other in others)
+
+    def most_besides_guarantees(self, queue: str, resource: str) -> int:
+        """Return how much the queue may allocate in all while other queues allocate what is guaranteed to them."""
+        capacity = self._root.deserved.get(resource, 0)
+        return capacity - sum(other.guaranteed(resource) for other in self._others(queue))
+
+    def _others(self, queue: str) -> Iterator[QueueNode]:
+        """Yield the queues beside this one, and beside those above it."""
+        for parent, child in pairwise(reversed(self._nodes[queue].path())):
+            yield from (other for other in parent.children if other is not child)
+
     def over_deserved(self, queue: str) -> Amounts:
         """Return the amounts that are allocated above the queue's share; without resources in which it is not above."""
         deserved = self.deserved(queue)

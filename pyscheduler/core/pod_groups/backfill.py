@@ -29,6 +29,7 @@ from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.queue_admission import failures_of_ungated
 from pyscheduler.core.pod_groups.reservation import Reservation
 from pyscheduler.core.pod_groups.run_times import UNKNOWN, run_seconds
+from pyscheduler.core.pod_groups.turns import comes_before, is_guaranteed, update_turn
 from pyscheduler.core.queue.labels import POD_GROUP_CHANGED
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.failure import ROOM_RESERVED, SCHEDULER_ERROR, UNSCHEDULABLE, Failure
@@ -45,7 +46,7 @@ def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
     reservations = context.reservations
     if reservations.candidates is None:
         lacking = [each for each in context.queue.pod_groups if _may_be_head(context, each, queued)]
-        reservations.candidates = sorted(lacking, key=lambda each: each.order, reverse=True)
+        reservations.candidates = sorted(lacking, key=lambda each: (not each.has_turn, each.order), reverse=True)
         reservations.tried = 0
     candidates = reservations.candidates
     while candidates and reservations.tried < _CANDIDATES:
@@ -87,7 +88,7 @@ def check_reservation(context: Context, queued: QueuedPodGroup, search: Placemen
     late = [each for each in search.placed if _is_late(context, each, current, now)]
     if not any(each.node_name in current.nodes for each in late):
         return ""
-    if queued.order < current.head.order or _is_nominated(context, queued.pods):
+    if comes_before(context, queued, current.head) or _is_nominated(context, queued.pods):
         _reserve_or_end(context, current.head, now)
         return ""
     search.undo()
@@ -117,14 +118,18 @@ def end_attempt(
     `may_start` is False if the group was neither placed nor preempts.
     """
     queued.is_delayed = any(failure.reason == ROOM_RESERVED for failure in failures.values())
-    queued.lacks_room = not may_start and _lacks_room(context, group, queued, failures)
+    queued.has_turn = queued.waits_for_turn = False
+    if not may_start and context.groups.shortage(group, ()):
+        update_turn(context, group, queued, now)
+    is_candidate = not may_start and not queued.waits_for_turn
+    queued.lacks_room = is_candidate and _lacks_room(context, group, queued, failures)
     current = context.reservations.current
     is_head = current is not None and current.head is queued
     first = context.reservations.first
     is_preceded = first is not None and first is not queued and context.queue.is_queued(first)
     if queued.lacks_room and current is None and is_preceded:
         context.reservations.vacate()
-    elif queued.lacks_room and (current is None or is_head or queued.order < current.head.order):
+    elif queued.lacks_room and (current is None or is_head or comes_before(context, queued, current.head)):
         if _reserve(context, queued, now):
             return {uid: _with_overrun(context, failure, now) for uid, failure in failures.items()}
         queued.lacks_room = False
@@ -136,7 +141,7 @@ def end_attempt(
 
 def end_placed(context: Context, queued: QueuedPodGroup, now: float) -> None:
     """End the reservation for a group of which all pending members have been placed."""
-    queued.is_delayed = queued.lacks_room = False
+    queued.is_delayed = queued.lacks_room = queued.has_turn = False
     current = context.reservations.current
     if current is not None and current.head is queued:
         end_reservation(context, now)
@@ -147,7 +152,7 @@ def may_reserve(context: Context, queued: QueuedPodGroup) -> bool:
     if context.groups.quota is None:
         return False
     current = context.reservations.current
-    return current is None or current.head is queued or queued.order < current.head.order
+    return current is None or current.head is queued or comes_before(context, queued, current.head)
 
 
 def end_if_gone(context: Context, now: float) -> None:
@@ -266,9 +271,16 @@ def _unreserved_nodes(context: Context, current: Reservation) -> Mask:
 
 
 def _has_precedence(context: Context, queued: QueuedPodGroup, head: QueuedPodGroup) -> bool:
-    """Return True if the group is within the share of its queue, and the head is above that of another one."""
+    """Return True if the group is within the share of its queue, and the head is above that of another one.
+
+    In the turn of the head, it must be within the guarantee.
+    """
     queues = context.groups.queue_of_key(queued.key), context.groups.queue_of_key(head.key)
-    return queues[0] != queues[1] and _is_within_share(context, queued) and not _is_within_share(context, head)
+    if queues[0] == queues[1]:
+        return False
+    if head.has_turn:
+        return is_guaranteed(context, queued)
+    return _is_within_share(context, queued) and not _is_within_share(context, head)
 
 
 def _is_within_share(context: Context, queued: QueuedPodGroup) -> bool:

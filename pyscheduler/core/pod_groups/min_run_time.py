@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pyscheduler.api.pod_group import EvictionUnit, PodGroup
+from pyscheduler.api.pod_group import EvictionRank, EvictionUnit, PodGroup
 from pyscheduler.api.pod_group_plugins import QuotaPlugin
 from pyscheduler.core.context import Context
 
@@ -25,6 +25,7 @@ class MinRunTime:
         self._context, self._group, self._now = context, group, now
         self._ends: set[float] = set()
         self._longest = 0.0
+        self._is_turn = False
 
     def has_any(self) -> bool:
         """Return True if units of some queue have to run for a time: otherwise their groups need not be read."""
@@ -33,12 +34,17 @@ class MinRunTime:
         return any(seconds > 0 for seconds in groups.call_quota((), QuotaPlugin.min_run_seconds, self._group, others))
 
     def evictable(self, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> list[tuple[EvictionUnit, PodGroup]]:
-        """Return the units, with their groups, that have run for long enough."""
-        others = [other for _, other in units]
-        least = self._context.groups.call_quota((), QuotaPlugin.min_run_seconds, self._group, others)
-        if not least:
-            return list(units)
-        return [each for each, seconds in zip(units, least, strict=True) if self._has_run(each[0], seconds)]
+        """Return the units, with their groups, that have run for long enough, and are not kept by their turns."""
+        call_quota, group, others = self._context.groups.call_quota, self._group, [group for _, group in units]
+        turns = call_quota((), QuotaPlugin.seconds_of_turns, group, others)
+        least = call_quota((), QuotaPlugin.min_run_seconds, group, others)
+        chosen = list(units)
+        if least:
+            chosen = [each for each, seconds in zip(units, least, strict=True) if self._has_run(each[0], seconds)]
+        if any(turns):
+            left = {of.key: seconds for of, seconds in zip(others, turns, strict=True) if seconds > 0}
+            chosen = [(unit, of) for unit, of in chosen if self._has_had_turn(unit, left.get(of.key, 0.0))]
+        return chosen
 
     def _has_run(self, unit: EvictionUnit, seconds: float) -> bool:
         if seconds <= 0:
@@ -51,9 +57,19 @@ class MinRunTime:
         self._longest = max(self._longest, seconds)
         return False
 
+    def _has_had_turn(self, unit: EvictionUnit, seconds: float) -> bool:
+        end = self._now + seconds
+        if unit.rank is EvictionRank.SURPLUS or end <= self.at:
+            return True
+        self._ends.add(end)
+        self._is_turn = True
+        return False
+
     @property
     def reason(self) -> str:
         """Reason why units are left out."""
+        if self._is_turn and not self._longest:
+            return "pods of a group in its turn are not evicted."
         return f"pods are not evicted before they have run for {self._longest:g} s."
 
     def first_time(self, search: Callable[[], bool]) -> float | None:

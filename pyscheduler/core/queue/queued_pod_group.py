@@ -41,6 +41,10 @@ class QueuedPodGroup(QueuedPod):
     """True if the last attempt failed because the group would delay the one for which nodes are reserved."""
     lacks_room: bool = False
     """True if the last attempt failed for lack of room, so that nodes may be reserved for the group."""
+    has_turn: bool = False
+    """True if the last attempt failed, but groups within the shares of other queues do not delay the group."""
+    waits_for_turn: bool = False
+    """True if groups within the shares of other queues delay the group, so that nodes would be reserved in vain."""
     share: float = 0.0
     """Key by which a Quota plugin orders the groups of a queue, computed when the group became ready last."""
     arrival: int = field(default_factory=count().__next__)
