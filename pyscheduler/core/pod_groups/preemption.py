@@ -32,6 +32,7 @@ from pyscheduler.core.pod_groups.room import free_amounts
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 from pyscheduler.core.queue.queued_pod_group import title_of
+from pyscheduler.core.scheduling.failure import Failure
 
 _NO_GROUP = PodGroupKey("", "")
 _FEW = 4096
@@ -101,6 +102,20 @@ class GroupPreemptionSearch:
         nodes = self._place(removed, terminating)
         assert nodes is not None, "the group fits without these units"
         return GroupPreemption(nodes, _by_node(self._context, _pods_of(removed)))
+
+    def failures_without_candidates(self) -> Sequence[Failure]:
+        """Return why members have no node even without all pods that may be evicted for the group; () if it fits."""
+        context, request = self._context, self._context.groups.needed(self._group, self._pods)
+        reclaimable = context.groups.reclaim_candidates(self._group, request)
+        units = eviction_units(context, self._group.key, CRITICAL_PRIORITY, reclaimable)
+        gone = {pod.uid: pod for pod in (*self._terminating_pods(), *self._of_lower_priority().pods, *_pods_of(units))}
+        with context.groups.without_usage(gone.values()), context.state.dry_run():
+            for uid in gone:
+                context.state.remove(uid)
+            search = placement_search(context, self._group, self._now)
+            fits = search.run(self._members)
+            search.undo()
+            return () if fits else tuple(search.failures.values())
 
     def _terminating_pods(self) -> list[Pod]:
         nodes = self._context.state.placed.nodes_with_terminating_pods()
@@ -198,7 +213,7 @@ class GroupPreemptionSearch:
         if not units and not terminating:
             return None
         state, needed = self._context.state, self._context.groups.needed_count(self._group)
-        is_local = not any(map(_depends_on_other_nodes, self._pods))
+        is_local = not any(map(depends_on_other_nodes, self._pods))
         order = RemovalOrder(state, self._least, units, terminating, self._nominated(), is_local=is_local)
         least = order.fewest(needed)
         if least is None:
@@ -294,7 +309,7 @@ class GroupPreemptionSearch:
         return self._has_queue and bool(groups.exceeded(self._group, groups.needed(self._group, self._pods)))
 
 
-def _depends_on_other_nodes(pod: Pod) -> bool:
+def depends_on_other_nodes(pod: Pod) -> bool:
     """Return True if pods on other nodes than its own may matter to a pod."""
     spec = pod.spec
     affinity, volumes = spec.affinity, spec.volumes or ()

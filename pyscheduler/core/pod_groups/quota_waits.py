@@ -104,6 +104,10 @@ class QuotaWaits:
         """Retry a group at a time unless it is attempted before."""
         self._timers[queued.pod.uid] = at, queued
 
+    def is_timed(self, queued: QueuedPodGroup) -> bool:
+        """Return True if the group is retried at a time."""
+        return queued.pod.uid in self._timers
+
     def next_wake(self) -> float | None:
         """Return the time of the next retry; None if there is none."""
         return min((at for at, _ in self._timers.values()), default=None)

@@ -47,7 +47,7 @@ from pyscheduler.core.pod_groups.queue_admission import (
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
-from pyscheduler.core.pod_groups.room import fits_empty_nodes, usable_amounts
+from pyscheduler.core.pod_groups.share_claims import cannot_be_helped, would_not_start
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate
@@ -103,10 +103,13 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     failures = _failures_of_all(context, group, queued, search)
     set_insufficient(queued, failures.values())
     if context.groups.quota is not None:
-        context.groups.usage.set_infeasible(queued.key, is_infeasible=_has_no_claim(context, group, queued, search))
+        has_no_claim = would_not_start(context, group, queued, search)
+        context.groups.usage.set_infeasible(queued.key, is_infeasible=has_no_claim)
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
         reserve_admitted(context, queued, failures)
+        if not placed and not evictions and cannot_be_helped(context, group, queued, failures, now):
+            context.groups.usage.set_infeasible(queued.key, is_infeasible=True)
         failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
         refused = [] if placed or evictions else _refused_by_queue(context, group, queued, failures)
         context.quota_waits.end_attempt(queued, group, refused)
@@ -386,29 +389,6 @@ def _nominate_members(
             context, queued.pod, node_name, victims, plugin, now, by=kubernetes_texts.preemptor(group, node_name)
         )
     ]
-
-
-def _has_no_claim(context: Context, group: PodGroup, queued: QueuedPodGroup, search: PlacementSearch) -> bool:
-    """Return True if no share is kept for the group: it would not fit into an empty cluster or a limit of its users."""
-    if group.accounts and context.groups.exceeded_limit(group, context.groups.needed(group, queued.pods)):
-        return True
-    return _is_too_large(context, group, queued) or _is_unresolvable(context, group, queued, search)
-
-
-def _is_unresolvable(context: Context, group: PodGroup, queued: QueuedPodGroup, search: PlacementSearch) -> bool:
-    """Return True if evictions would not help enough members, of which a node selector matches no node for example."""
-    stuck = {uid for uid, failure in search.failures.items() if failure.is_unresolvable}
-    others = [pod for pod in queued.pods if pod.uid not in stuck]
-    return bool(stuck) and bool(context.groups.shortage(group, others))
-
-
-def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:
-    """Return True if the group lacks resources that it would lack even if nothing else ran."""
-    nodes, least = context.state.table(), dict(queued.insufficient)
-    usable = usable_amounts(nodes, group.min_resources)
-    if any(amount > usable[resource] for resource, amount in group.min_resources.items()):
-        return True
-    return bool(least) and not fits_empty_nodes(nodes, least, context.groups.needed_count(group))
 
 
 def _is_over_quota(context: Context, group: PodGroup, pods: Sequence[Pod]) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from pyscheduler.cli.queue_rows import queue_rows
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, in_queue, node, pod, queue
+from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, annotated, gang, in_queue, node, pod, queue
 from tests.scenarios.devices import claim, device_class, resource_slice
 
 
@@ -260,3 +261,79 @@ def test_no_share_is_kept_for_a_group_with_a_gated_pod_that_it_needs() -> None:
     cluster.submit(*(in_queue("b", pod(f"b{i}")) for i in range(4)))
     cluster.advance(60)
     assert cluster.members("b") == 4
+
+
+def with_device(name: str, cpu: int) -> Manifest:
+    """Return a pod with a claim of its name to the only device."""
+    made = pod(name, cpu)
+    made["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimName": name}]
+    return made
+
+
+def with_port(name: str, cpu: int) -> Manifest:
+    """Return a pod with a port of the only node."""
+    made = pod(name, cpu)
+    made["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    return made
+
+
+def with_anti_affinity(name: str, cpu: int) -> Manifest:
+    """Return a pod that shares no node with others of its kind."""
+    made = pod(name, cpu)
+    made["metadata"]["labels"] = {"app": "x"}
+    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+    made["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return made
+
+
+def of_service(made: Manifest) -> Manifest:
+    """Return the pod as one of a ReplicaSet, for the end of which no nodes are reserved."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    return made
+
+
+@pytest.mark.parametrize("made", [with_device, with_port, with_anti_affinity])
+def test_no_share_is_kept_for_a_pod_that_no_eviction_helps(made: Callable[[str, int], Manifest]) -> None:
+    """Another pod of its queue has the device, the port or the node; once that ends, it reclaims what it needs."""
+    cluster = Cluster(
+        node("n", 8, {"kubernetes.io/hostname": "n"}), queue("a"), queue("b"), device_class(), resource_slice("n", "g0")
+    )
+    cluster.submit(claim("x0"), claim("x1"), in_queue("a", of_service(made("x0", 1))))
+    cluster.submit(in_queue("a", made("x1", 2)))
+    cluster.submit(*(in_queue("b", pod(f"b{i}")) for i in range(8)))
+    cluster.advance(60)
+    assert (cluster.members("x"), cluster.members("b")) == (1, 7)
+    cluster.end("x0")
+    cluster.delete("ResourceClaim", "x0")
+    cluster.advance(60)
+    assert "default/x1" in cluster.bindings
+    assert (len(cluster.evictions), cluster.members("b")) == (1, 6)
+
+
+def test_no_share_is_kept_for_a_pod_that_lacks_room_and_a_device() -> None:
+    """The node is full first, and has too few cpus for it; what ends later is not kept idle for it."""
+    cluster = Cluster(node("n", 8), queue("a"), queue("b"), device_class(), resource_slice("n", "g0"))
+    cluster.submit(claim("x0"), claim("x1"), in_queue("a", of_service(with_device("x0", 1))))
+    cluster.submit(*(in_queue("b", of_service(pod(f"b{i}"))) for i in range(9)))
+    cluster.submit(in_queue("a", with_device("x1", 2)))
+    cluster.advance(60)
+    assert "Insufficient cpu" in cluster.message("x1")
+    cluster.delete("Pod", "b0")
+    cluster.run()
+    assert cluster.members("b") == 7
+    assert cluster.evictions == []
+
+
+def test_share_is_kept_for_a_pod_that_evictions_help_later() -> None:
+    """It preempts the pod with the port once that has run for its minimum time."""
+    cluster = Cluster(node("n", 8), annotated(queue("a"), preempt_min_run_seconds="100"), queue("b"))
+    cluster.submit(in_queue("a", of_service(with_port("x0", 1))))
+    urgent = with_port("x1", 2)
+    urgent["spec"]["priority"] = 10
+    cluster.submit(in_queue("a", urgent))
+    cluster.submit(*(in_queue("b", pod(f"b{i}")) for i in range(8)))
+    cluster.advance(60)
+    assert cluster.members("b") == 5
+    cluster.advance(60)
+    assert (cluster.evicted_names, cluster.members("x1"), cluster.members("b")) == (["x0"], 1, 6)
