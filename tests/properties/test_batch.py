@@ -229,7 +229,7 @@ def _ignore_topology(patch: pytest.MonkeyPatch) -> None:
 
 
 def _evict_unneeded(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(preemption, "_depends_on_other_nodes", lambda _: True)  # otherwise nodes without room are left out
+    patch.setattr(preemption, "depends_on_other_nodes", lambda _: True)  # otherwise nodes without room are left out
     patch.setattr(
         preemption.GroupPreemptionSearch, "_without_unneeded", lambda self, removed, terminating: list(removed)
     )

@@ -29,7 +29,7 @@ def plain_form() -> Iterator[None]:
     """List all units, remove all pods of a beginning in each dry run, and put back each unit by a dry run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preemption, "eviction_order", listed_units)
-        patch.setattr(preemption, "_depends_on_other_nodes", lambda _: True)
+        patch.setattr(preemption, "depends_on_other_nodes", lambda _: True)
         patch.setattr(PutBackBound, "without", lambda *_: MANY)
         yield
 
