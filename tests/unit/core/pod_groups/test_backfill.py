@@ -102,7 +102,8 @@ def test_pod_that_requests_nothing_of_what_the_head_needs_is_not_delayed() -> No
 
 def test_group_that_does_not_fit_later_either_is_tried_again_after_a_while() -> None:
     cluster = running(*slots(4), seconds=300)
-    cluster.submit(job("h", 5))
+    cluster.submit(owned(pod("service"), "ReplicaSet"))
+    cluster.submit(job("h", 4))
     cluster.submit(node("other", 1))
     cluster.advance_to(50)
     assert not is_reserved(cluster)
