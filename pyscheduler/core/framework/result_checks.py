@@ -88,16 +88,18 @@ _STR: Final = _Valid(_is(str), "a str")
 _BOOL: Final = _Valid(_is(bool, np.bool_), "True or False")
 _UNITS: Final = _is_sequence_of(_is(EvictionUnit))
 _CLAIMS: Final = _Valid(_is_mapping_to(_is_mapping_to(_is(int))), "a mapping of names to mappings of resources to ints")
+_NUMBERS: Final = _Valid(_is_sequence_of(_is_number), "a sequence of numbers")
 QUOTA_RESULTS: Final[Mapping[str, _Valid]] = MappingProxyType(
     {
         **dict.fromkeys(("queue_of", "queue_of_group", "next_queue"), _STR),
         **dict.fromkeys(("unavailable", "exceeded", "exceeded_limit"), _STR),
-        **dict.fromkeys(("changes_queues", "has_strict_order", "take_ended_claims", "is_within_share"), _BOOL),
+        **dict.fromkeys(("changes_queues", "has_strict_order", "take_ended_claims", "is_within_share", "is_guaranteed"), _BOOL),
         **dict.fromkeys(("may_preempt", "may_reclaim", "may_reclaim_from"), _BOOL),
         **dict.fromkeys(("claims_of", "changed_claims"), _CLAIMS),
         "accounts_of": _Valid(_is_sequence_of(_is(str)), "a sequence of strs"),
         "group_share": _Valid(_is_number, "a number"),
-        "min_run_seconds": _Valid(_is_sequence_of(_is_number), "a sequence of numbers"),
+        **dict.fromkeys(("min_run_seconds", "seconds_of_turns"), _NUMBERS),
+        "seconds_until_turn": _Valid(lambda result: result is None or _is_number(result), "a number or None"),
         "over_quota": _Valid(_is_mapping_to(_is_number), "a mapping of queues to numbers"),
         "surplus": _Valid(_UNITS, "a sequence of EvictionUnits"),
         "reclaim": _Valid(lambda result: isinstance(result, str) or _UNITS(result), "EvictionUnits or a str"),

@@ -18,6 +18,8 @@ from pyscheduler.core.framework.result_checks import check_quota_result
 from pyscheduler.texts import text_of
 
 _KEY = "a PodGroupKey or None"
+_FOR_EACH_GROUP = (QuotaPlugin.min_run_seconds, QuotaPlugin.seconds_of_turns)
+"""They return one number for each of the groups in their second argument, or none."""
 
 
 def group_of(plugin: PodGroupPlugin, pod: Pod) -> PodGroupKey | None:
@@ -63,7 +65,7 @@ def call_quota(plugin: QuotaPlugin, method: Callable[..., Any], args: Sequence[A
     own = getattr(plugin, method.__name__)
     result = own(*args)
     check_quota_result(method.__name__, own, result)
-    if method is QuotaPlugin.min_run_seconds and result and len(result) != len(args[1]):
+    if method in _FOR_EACH_GROUP and result and len(result) != len(args[1]):
         shown = f"{len(result)} times"
         raise InvalidReturnValue(own, result, f"one for each of {len(args[1])} groups, or none", shown=shown)
     return result

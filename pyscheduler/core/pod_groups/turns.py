@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.pod_group_plugins import QuotaPlugin
 from pyscheduler.core.context import Context
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
@@ -20,7 +21,7 @@ def update_turn(context: Context, group: PodGroup, queued: QueuedPodGroup, now: 
     request = groups.needed(group, queued.pods)
     with groups.usage.without_reserved(group.key):
         groups.report_usage()
-        seconds = groups.call_quota(None, lambda quota: quota.seconds_until_turn(group, dict(request), at))
+        seconds = groups.call_quota(None, QuotaPlugin.seconds_until_turn, group, dict(request), at)
     queued.has_turn = seconds == 0
     queued.waits_for_turn = bool(seconds)
     if seconds and seconds < math.inf:
@@ -44,4 +45,4 @@ def is_guaranteed(context: Context, queued: QueuedPodGroup) -> bool:
     request = groups.needed(group, queued.pods)
     with groups.usage.without_reserved(group.key):
         groups.report_usage()
-        return groups.call_quota(False, lambda quota: quota.is_guaranteed(group, dict(request)))
+        return groups.call_quota(False, QuotaPlugin.is_guaranteed, group, dict(request))

@@ -89,6 +89,10 @@ WRONG = [
     ("exceeded_limit", True, "bool, expected a str"),
     ("min_run_seconds", 60, "60 (int), expected a sequence of numbers"),
     ("min_run_seconds", [1, 2, 3], "3 times, expected one for each of 1 groups, or none"),
+    ("seconds_of_turns", [None], "list, expected a sequence of numbers"),
+    ("seconds_of_turns", [1, 2], "2 times, expected one for each of 1 groups, or none"),
+    ("seconds_until_turn", "soon", "str, expected a number or None"),
+    ("is_guaranteed", None, "None, expected True or False"),
     ("over_quota", ["q"], "list, expected a mapping of queues to numbers"),
     ("surplus", None, "None, expected a sequence of EvictionUnits"),
     ("may_preempt", None, "None, expected True or False"),
@@ -105,7 +109,7 @@ def test_wrong_result_of_a_quota_method_is_its_failure(method: str, result: obje
     manager, failures = manager_with(Open(**{method: result}))
     declared = getattr(QuotaPlugin, method)
     arguments: list[Any] = [OTHER] * (len(inspect.signature(declared).parameters) - 1)
-    if method == "min_run_seconds":
+    if method in ("min_run_seconds", "seconds_of_turns"):
         arguments[1] = [OTHER]
     assert manager.call_quota("default", declared, *arguments) == "default"
     assert failures.texts == [f"Open Quota: {method} returned {text}"]
