@@ -29,6 +29,9 @@ _PRINTED: Final = frozenset("LMNPS")
 
 def quote(text: str) -> str:
     """Return the text of `%q`: in double quotes, with escapes for what is not printed."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    spend(len(text))
     return f'"{"".join(map(_quoted, text))}"'
 
 

@@ -69,6 +69,11 @@ def spend(steps: int) -> None:
         raise CancelledError
 
 
+def spent() -> int:
+    """Return the steps of the current or last evaluation, or of the last compilation."""
+    return MAX_STEPS - _STEPS.left
+
+
 def check_size(characters: int) -> None:
     """Raise CancelledError for a string that is too long to build."""
     if characters > MAX_CHARACTERS:

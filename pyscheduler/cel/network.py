@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from pyscheduler.cel.go_text import quote
+from pyscheduler.cel.limits import spend
 from pyscheduler.cel.types import CelType, opaque
 from pyscheduler.cel.values import NO_SUCH_OVERLOAD, CelError, Opaque, Value
 
@@ -144,6 +145,7 @@ def _parse_prefix(text: str) -> CIDR:
 
 def parse_address(text: str) -> tuple[IP, str]:
     """Return an address and its zone. AddressError if the text is none."""
+    spend(len(text))
     for character in text:
         if character == ".":
             return IP(_parse_ipv4(text, text), 32), ""

@@ -10,6 +10,7 @@ from pyscheduler.cel.equality import equals
 from pyscheduler.cel.frame import Code, Frame
 from pyscheduler.cel.functions.costs import LIST_COST, actual_size
 from pyscheduler.cel.go_text import print_value
+from pyscheduler.cel.limits import spend
 from pyscheduler.cel.loops import MAP_COST
 from pyscheduler.cel.values import (
     NO_SUCH_OVERLOAD,
@@ -104,7 +105,10 @@ def member_code(value: Code, elements: tuple[Value, ...]) -> Code:
         if type(a) is bool:
             return encode_key(a) in keys
         check_hashable(a)
-        return for_numbers and type(a) in PRIMITIVES and any(equals(a, element) is True for element in elements)
+        if not for_numbers or type(a) not in PRIMITIVES:
+            return False
+        spend(len(elements))
+        return any(equals(a, element) is True for element in elements)
 
     return code
 

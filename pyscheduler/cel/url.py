@@ -11,6 +11,7 @@ import string
 from typing import ClassVar, Final
 
 from pyscheduler.cel.go_text import quote, utf8
+from pyscheduler.cel.limits import spend
 from pyscheduler.cel.network import AddressError, parse_address
 from pyscheduler.cel.types import CelType, struct
 from pyscheduler.cel.values import NO_SUCH_OVERLOAD, CelError, Opaque, Value
@@ -178,6 +179,7 @@ def decode(data: str) -> str:
 
 
 def _parse(text: str, *, via_request: bool) -> URL:
+    spend(len(text))
     if _CONTROL.search(text):
         raise UrlError("net/url: invalid control character in URL")
     if not text and via_request:

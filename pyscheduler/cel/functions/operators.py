@@ -225,6 +225,7 @@ def _order_error(function: str, a: Value, error: Value) -> Value:
 def contains(a: Value, b: Value) -> Value:
     """Return True if a list has an element or a map has a key (`a in b`)."""
     if type(b) is tuple:
+        spend(len(b))
         return any(equals(a, element) is True for element in b)
     if isinstance(b, CelMap):
         # A map with defaults contains only the keys that it has.

@@ -10,7 +10,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from pyscheduler.api.devices import DeviceAttribute
-from pyscheduler.cel import CelError, CelSyntaxError, Program, SelectorDevice, compile_selector
+from pyscheduler.cel import CelError, CelSyntaxError, Program, SelectorDevice, compile_selector, limits
 from pyscheduler.cel.functions.semver import parse_semver
 from pyscheduler.cel.quantity import parse_quantity
 from pyscheduler.cel.values import Value
@@ -19,12 +19,14 @@ from pyscheduler.intree.devices.selectors import ExpressionCompileError, Express
 
 MAX_PROGRAMS: Final = 1024
 """Number of compiled expressions that are kept; any user may create expressions."""
-
-
+MAX_CHARACTERS: Final = 1 << 18
+"""Characters of the expressions that are kept compiled, in up to 150 bytes each."""
 MAX_COST: Final = 2_000_000
-"""Cost of all evaluations of one attempt, in cel-go's units: about two seconds of expensive expressions."""
+"""Cost of one attempt: that of all evaluations in cel-go's units, and steps that it does not count; two seconds."""
 _CALL_COST: Final = 10
-"""Cost of an evaluation in addition to what cel-go counts."""
+"""Cost of an evaluation in addition."""
+_CHARACTER_COST: Final = 10
+"""Cost of compiling a character of an expression."""
 _HINT: Final = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() "
     "for optional fields"
@@ -37,6 +39,8 @@ class CelPrograms:
     def __init__(self) -> None:
         self._programs: OrderedDict[str, Program | str] = OrderedDict()
         """Compiled expressions, or why one cannot be compiled."""
+        self._characters = 0
+        """Characters of these expressions."""
         self._cost = 0
         self._devices: WeakKeyDictionary[SelectedDevice, SelectorDevice] = WeakKeyDictionary()
 
@@ -52,7 +56,7 @@ class CelPrograms:
         if self._cost > MAX_COST:
             raise AllocationTimeoutError
         result, cost = self._program(expression).match(self._device(device))
-        self._cost += cost + _CALL_COST
+        self._cost += cost + limits.spent() + _CALL_COST
         if isinstance(result, CelError):
             raise ExpressionRuntimeError(with_hint(result.message))
         return result
@@ -64,9 +68,11 @@ class CelPrograms:
                 found = compile_selector(expression)
             except CelSyntaxError as error:
                 found = str(error)
+            self._cost += _CHARACTER_COST * len(expression)
             self._programs[expression] = found
-            if len(self._programs) > MAX_PROGRAMS:
-                self._programs.popitem(last=False)
+            self._characters += len(expression)
+            while len(self._programs) > MAX_PROGRAMS or self._characters > MAX_CHARACTERS:
+                self._characters -= len(self._programs.popitem(last=False)[0])
         else:
             self._programs.move_to_end(expression)
         if isinstance(found, str):

@@ -10,6 +10,7 @@ _DEVICE = SelectorDevice("dra.example.com", {}, {})
 _CANCELLED = "operation cancelled: actual cost limit exceeded"
 
 
+_NUMBERS = ", ".join(map(str, range(2000)))
 _IDEOGRAPHS = "".join(chr(0x4E00 + number) for number in range(1200))
 _CLASS = "\\\\pL" * 1500
 _LONG_CLASS = f"lists.range(9).all(i, '{_IDEOGRAPHS}'.matches('(?i)^[{_CLASS}]+$' + string(i)) || true)"
@@ -39,6 +40,12 @@ def _bindings(first: str, step: str, result: str, count: int) -> str:
         pytest.param(_bindings("[0, 0]", "[P, P]", "sets.contains(R, R)", 30), id="sets of shared elements"),
         pytest.param(_LONG_CLASS, id="characters of a long class"),
         pytest.param("lists.range(2000).all(a, lists.range(2000).all(b, a + b >= 0))", id="nested loops"),
+        pytest.param(f"lists.range(1000).all(a, !(-1 in [{_NUMBERS}]))", id="numbers of a constant list"),
+        pytest.param(f"lists.range(1000).all(a, !(-1 in dyn([{_NUMBERS}, a])))", id="numbers of a list"),
+        pytest.param(f"lists.range(1000).all(a, !isURL('{'a' * 8000}'))", id="long URLs"),
+        pytest.param(f"lists.range(1000).all(a, !isIP('{'1' * 8000}'))", id="long addresses"),
+        pytest.param(f"lists.range(1000).all(a, !isCIDR('{'a' * 8000}/1'))", id="long networks"),
+        pytest.param(f"lists.range(1000).all(a, !isIP('{'é' * 4000}'))", id="long quotes"),
     ],
 )
 def test_expression_is_cancelled(expression: str) -> None:
