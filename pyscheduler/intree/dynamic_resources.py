@@ -52,7 +52,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.devices import AllocationResult
 from pyscheduler.intree._problems import invalid, raise_for_problems
-from pyscheduler.intree.devices.allocator import DEFAULT_STEPS, Allocator
+from pyscheduler.intree.devices.allocator import Allocator
 from pyscheduler.intree.devices.cel_selectors import CelSelectors
 from pyscheduler.intree.resource_claims import claim_writer, metrics
 from pyscheduler.intree.resource_claims.attempt import PodClaims
@@ -93,8 +93,10 @@ from pyscheduler.intree.resource_claims.random_uuids import RandomUuids
 NOTHING_TO_DEALLOCATE = Rejection()
 """kube-scheduler gives no reason for that since 1.37."""
 _POLL_SECONDS: Final = 5.0
+_STEPS: Final = 500_000
+"""Steps of the search for devices that an attempt may take on all nodes."""
 _STEPS_PER_NODE: Final = 300
-"""Devices that an attempt may try for each node, in addition to what one node may take."""
+"""Steps that are allowed in addition for each node."""
 
 Seconds = Annotated[float, "duration"]
 
@@ -241,10 +243,10 @@ class DynamicResources(
             self._selectors.start()
             inventory, devices = self._devices.inventory, self._claims.devices
             state.version = self._on_nodes.refresh(inventory, devices, self._classes.version, nodes)
-            state.allocator = self._allocator(uuids, DEFAULT_STEPS + _STEPS_PER_NODE * len(nodes))
+            state.allocator = self._allocator(uuids, _STEPS + _STEPS_PER_NODE * len(nodes))
         return None
 
-    def _allocator(self, uuids: RandomUuids, steps: int = DEFAULT_STEPS) -> Allocator:
+    def _allocator(self, uuids: RandomUuids, steps: int = _STEPS) -> Allocator:
         allocated = self._claims.devices.allocated
         classes = self._classes.by_name
         return Allocator(self._devices.inventory, classes, allocated, self._selectors, uuids.next, steps=steps)

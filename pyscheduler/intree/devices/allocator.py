@@ -14,10 +14,11 @@ from pyscheduler.intree.devices.pools import gather_pools
 from pyscheduler.intree.devices.results import allocation_result
 from pyscheduler.intree.devices.search import Search
 from pyscheduler.intree.devices.selectors import Selectors
+from pyscheduler.intree.devices.steps import Steps
 from pyscheduler.intree.devices.validation import CheckedClaim
 
-DEFAULT_STEPS = 500_000
-"""Devices and positions that the search may try on one node: kube-scheduler has 10 s of wall-clock time."""
+DEFAULT_STEPS = 200_000
+"""Steps of the search on one node: kube-scheduler has 10 s of wall-clock time."""
 
 
 class Allocator:
@@ -32,7 +33,7 @@ class Allocator:
         new_share_id: Callable[[], str],
         steps: int = DEFAULT_STEPS,
     ) -> None:
-        """`steps` is the number of devices and positions that may be tried on all nodes together."""
+        """`steps` is the limit for all nodes together."""
         self._steps = steps
         self._inventory = inventory
         self._classes = classes
@@ -56,14 +57,14 @@ class Allocator:
         branches are searched as well; that is for tests.
         """
         pools = gather_pools(self._inventory, node_name, labels)
-        node = NodeDevices(node_name, labels, pools, self._selectors)
-        checked = [CheckedClaim(claim, self._classes, node) for claim in claims]
-        chosen = ChosenDevices(node, self._allocated, [list(c.constraints) for c in checked], self._new_share_id)
-        search = Search([claim.requests for claim in checked], chosen, min(steps, self._steps), prunes)
+        node = NodeDevices(node_name, labels, pools, self._selectors, Steps(steps, self._steps))
         try:
+            checked = [CheckedClaim(claim, self._classes, node) for claim in claims]
+            chosen = ChosenDevices(node, self._allocated, [list(c.constraints) for c in checked], self._new_share_id)
+            search = Search([claim.requests for claim in checked], chosen, prunes)
             is_found = search.run()
         finally:
-            self._steps -= search.tried
+            self._steps -= node.steps.used
         if not is_found:
             if any(pool.invalid_reason for pool in pools):
                 raise NodeAllocationError("invalid resource pools were encountered")

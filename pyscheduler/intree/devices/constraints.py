@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 
 from pyscheduler.api.devices import DeviceConstraint
 from pyscheduler.intree.devices.errors import AllocationError
@@ -57,7 +58,7 @@ class MatchAttribute(Constraint):
         return not self.values or (value != UNKNOWN and value == self.values[0])
 
     def limit(self, values: list[Value | None]) -> int:
-        return max((values.count(value) for value in set(values)), default=0)
+        return max(Counter(values).values(), default=0)
 
 
 class DistinctAttribute(Constraint):

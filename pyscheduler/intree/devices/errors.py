@@ -18,5 +18,9 @@ class AllocationTimeoutError(AllocationError):
         super().__init__("filter operation aborted: context deadline exceeded")
 
 
+class SearchTooLongError(AllocationTimeoutError):
+    """One node takes more steps than allowed: unlike other timeouts, it recurs until devices or their use change."""
+
+
 class CapacityError(Exception):
     """An amount that has no valid representation; the allocator puts the place in front of the text."""

@@ -6,6 +6,7 @@ search cannot end with an error instead.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -15,6 +16,7 @@ from pyscheduler.intree.devices.constraints import MatchAttribute, Value
 from pyscheduler.intree.devices.counters import PoolCounters
 from pyscheduler.intree.devices.inventory import CounterName
 from pyscheduler.intree.devices.requests import Request
+from pyscheduler.intree.devices.steps import Steps
 
 Numbers = Sequence[int]
 
@@ -37,7 +39,7 @@ class _Demand(msgspec.Struct, frozen=True):
 
 
 def may_succeed(chosen: ChosenDevices, requests: Iterable[OpenRequest]) -> bool:
-    """Return False if the open requests cannot all be satisfied."""
+    """Return False if the open requests cannot all be satisfied. AllocationTimeoutError if there are too many steps."""
     demands: list[_Demand] = []
     for request in requests:
         demand = _demand(chosen, request)
@@ -67,6 +69,7 @@ def _demand(chosen: ChosenDevices, request: OpenRequest) -> _Demand | None:
     devices = range(request.start, len(chosen.node.devices))
     for alternative in request.alternatives:
         numbers = alternative.all_devices[request.chosen :] if alternative.takes_all else devices
+        chosen.node.steps.take(len(numbers))
         possible = [n for n in numbers if is_candidate(chosen, request.claim, alternative, n)]
         left = alternative.count - request.chosen
         if len(possible) >= left and (alternative.count or not alternative.takes_all):
@@ -87,16 +90,18 @@ def _have_distinct_devices(chosen: ChosenDevices, demands: Sequence[_Demand]) ->
             continue
         own = [n for n in demand.candidates if not chosen.node.devices[n].is_shared]
         places += [own] * (demand.needed - (len(demand.candidates) - len(own)))
-    return all(_assign(place, places, assigned) for place in range(len(places)))
+    steps = chosen.node.steps
+    return all(_assign(place, places, assigned, steps) for place in range(len(places)))
 
 
-def _assign(place: int, places: list[list[int]], assigned: dict[int, int]) -> bool:
+def _assign(place: int, places: list[list[int]], assigned: dict[int, int], steps: Steps) -> bool:
     """Find a free device for the place, moving other places (an augmenting path, breadth first)."""
     came_from: dict[int, int] = {}
     front = [place]
     while front:
         reached: list[int] = []
         for each in front:
+            steps.take(len(places[each]))
             for number in places[each]:
                 if number in came_from:
                     continue
@@ -129,6 +134,7 @@ def _have_values(chosen: ChosenDevices, demands: Sequence[_Demand]) -> bool:
                 for demand in demands
                 if demand.open.claim == claim and demand.needed and _applies(index, demand.open.alternatives)
             ]
+            chosen.node.steps.take(sum(len(values) for _, values in linked))
             if any(constraint.limit(values) < needed for needed, values in linked):
                 return False
             if isinstance(constraint, MatchAttribute) and linked and not _common_values(linked):
@@ -142,7 +148,7 @@ def _applies(constraint: int, alternatives: Sequence[Request]) -> bool:
 
 def _common_values(linked: Sequence[tuple[int, list[Value | None]]]) -> set[Value | None]:
     """Return the values of which each request has enough devices."""
-    enough = [{value for value in set(values) if values.count(value) >= needed} for needed, values in linked]
+    enough = [{value for value, count in Counter(values).items() if count >= needed} for needed, values in linked]
     return set.intersection(*enough)
 
 

@@ -15,18 +15,23 @@ from pyscheduler.intree.devices.selectors import (
     Selectors,
     matches,
 )
+from pyscheduler.intree.devices.steps import Steps
 
 
 class NodeDevices:
     """Devices of the usable pools of a node, numbered in the order in which the search tries them."""
 
-    def __init__(self, name: str, labels: Mapping[str, str], pools: list[DevicePool], selectors: Selectors) -> None:
+    def __init__(
+        self, name: str, labels: Mapping[str, str], pools: list[DevicePool], selectors: Selectors, steps: Steps
+    ) -> None:
         self.name = name
         self.labels = labels
         self.pools = pools
         self.devices: list[PoolDevice] = []
         self.pool_of: list[DevicePool] = []
         """Pool of each device."""
+        self.steps = steps
+        """Steps of this allocation."""
         self._selectors = selectors
         for pool in pools:
             self.devices += pool.devices
@@ -43,6 +48,7 @@ class NodeDevices:
         return result
 
     def _is_selectable(self, request: Request, device: PoolDevice) -> bool:
+        self.steps.take(len(request.expressions))
         for place, expression in request.expressions:
             try:
                 if not matches(self._selectors, expression, device.selected):

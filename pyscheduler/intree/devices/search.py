@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pyscheduler.api.devices import MAX_DEVICES_PER_CLAIM
 from pyscheduler.intree.devices.chosen import ChosenDevices
-from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError, CapacityError
+from pyscheduler.intree.devices.errors import AllocationError, CapacityError
 from pyscheduler.intree.devices.pruning import Pruning
 from pyscheduler.intree.devices.requests import Request
 
@@ -46,14 +46,11 @@ Step = Generator[Position, SearchOutcome, SearchOutcome]
 class Search:
     """Search over the requests of claims."""
 
-    def __init__(self, claims: list[list[list[Request]]], chosen: ChosenDevices, steps: int, prunes: bool) -> None:
+    def __init__(self, claims: list[list[list[Request]]], chosen: ChosenDevices, prunes: bool) -> None:
         self._claims = claims
         """Alternatives of each request of each claim; one alternative without parent for an ordinary request."""
         self._chosen = chosen
-        self._steps = steps
-        """Positions and devices that may be tried."""
-        self.tried = 0
-        """Positions and devices that were tried."""
+        self._steps = chosen.node.steps
         self._pruning = Pruning(claims, chosen) if prunes else None
         self.alternative: dict[tuple[int, int], int] = {}
         """Chosen alternative of each request, by claim and request."""
@@ -69,15 +66,10 @@ class Search:
                 stack.pop()
                 outcome = end.value
             else:
-                self._count()
+                self._steps.take()
                 stack.append(self._visit(position))
                 outcome = None
         return outcome is SearchOutcome.DONE
-
-    def _count(self) -> None:
-        self.tried += 1
-        if self.tried > self._steps:
-            raise AllocationTimeoutError
 
     def _visit(self, at: Position) -> Step:
         if at.claim >= len(self._claims):
@@ -130,7 +122,7 @@ class Search:
             return SearchOutcome.FAILED
         failed: set[object] = set()
         for number in range(at.start, len(node.devices)):
-            self._count()
+            self._steps.take()
             if not self._is_free_and_matches(at.claim, request, number):
                 continue
             if failed and pruning and pruning.equivalence(number) in failed:

@@ -54,6 +54,7 @@ def _determine_count(request: Request, node: NodeDevices) -> None:
 
 def _all_devices(request: Request, node: NodeDevices) -> list[int]:
     """Return all devices that the request selects and whose capacity is large enough, whether or not they are free."""
+    node.steps.take(len(node.devices))
     numbers: list[int] = []
     first = 0
     for pool in node.pools:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import msgspec
@@ -85,8 +86,12 @@ class ClaimsOnNodes:
 
 
 def claims_key(claims: Sequence[ResourceClaim]) -> Hashable:
-    """Return a key of what the claims request, without their names."""
-    return tuple([encoded(claim.spec) for claim in claims])
+    """Return a key of what the claims request, without their names: pods may share claims of megabytes."""
+    digest = blake2b()
+    for claim in claims:
+        spec = encoded(claim.spec)
+        digest.update(len(spec).to_bytes(4) + spec)
+    return digest.digest()
 
 
 encoded: Final = msgspec.msgpack.Encoder(order="sorted").encode

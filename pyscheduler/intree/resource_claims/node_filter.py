@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Container, Hashable, Iterator
 from typing import Final
 
@@ -12,7 +13,12 @@ from pyscheduler.api import Diagnosis, Mask, NodeInfo, NodeTable, NodeToStatus, 
 from pyscheduler.api.devices import ResourceClaim
 from pyscheduler.api.resources import is_extended
 from pyscheduler.intree.devices.allocator import Allocator
-from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
+from pyscheduler.intree.devices.errors import (
+    AllocationError,
+    AllocationTimeoutError,
+    NodeAllocationError,
+    SearchTooLongError,
+)
 from pyscheduler.intree.resource_claims.attempt import NodeAllocation, PodClaims
 from pyscheduler.intree.resource_claims.binding_conditions import DeviceBindingFailedError, is_ready
 from pyscheduler.intree.resource_claims.claims_on_nodes import ClaimsOnNodes, NodeVerdict, claims_key, encoded
@@ -22,6 +28,7 @@ from pyscheduler.intree.resource_claims.objects import CachedClaim
 
 _NOT_AVAILABLE: Final = Rejection("resourceclaim not available on the node", resolvable=False)
 _NOT_ALLOCATABLE: Final = Rejection("cannot allocate all claims", resolvable=False)
+_MAX_TOO_LONG: Final = 256
 Places = NDArray[np.intp]
 """Indices of nodes in a table."""
 
@@ -34,6 +41,8 @@ class NodeFilter:
         self._classes = classes
         self._on_nodes = on_nodes
         self._timed_out = timed_out
+        self._too_long: OrderedDict[Hashable, str] = OrderedDict()
+        """Errors of searches that took too long, by what they depend on: they would recur."""
 
     def key(self, state: PodClaims, pod: Pod) -> Hashable:
         """Return a key of everything that results depend on besides the node, the devices and their use."""
@@ -153,6 +162,8 @@ class NodeFilter:
         self, state: PodClaims, allocator: Allocator, on_node: RequestsOnNode | None, node: NodeInfo
     ) -> NodeAllocation | Rejection:
         """Return the allocation on a node, or why there is none. StatusError ends the attempt."""
+        if error := self._too_long.get((state.key, state.version)):
+            raise StatusError(error)
         extended: ResourceClaim | None = None
         if on_node is not None and state.extended_claim is not None:
             extended = with_requests(state.extended_claim, on_node.requests)
@@ -164,8 +175,13 @@ class NodeFilter:
             results = allocator.allocate(node.name, node.labels, claims)
         except NodeAllocationError as reason:
             return Rejection(str(reason), resolvable=False)
-        except AllocationTimeoutError:
-            raise StatusError(f"node {node.name}: timed out trying to allocate devices") from None
+        except AllocationTimeoutError as reason:
+            error = f"node {node.name}: timed out trying to allocate devices"
+            if isinstance(reason, SearchTooLongError):
+                self._too_long[state.key, state.version] = error
+                if len(self._too_long) > _MAX_TOO_LONG:
+                    self._too_long.popitem(last=False)
+            raise StatusError(error) from None
         except AllocationError as problem:
             raise StatusError(str(problem)) from None
         return _NOT_ALLOCATABLE if results is None else NodeAllocation(results, claims, extended, on_node)

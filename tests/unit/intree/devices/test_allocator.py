@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
 import pytest
 
 from pyscheduler.api.devices import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from pyscheduler.intree.devices import lookahead
 from pyscheduler.intree.devices.allocated import AllocatedDevices
 from pyscheduler.intree.devices.allocator import Allocator
 from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError
@@ -31,11 +33,16 @@ class Always:
 
 def devices(number: int, **fields: Any) -> ResourceSlice:
     """Return a slice of `node-1` with equal devices."""
+    return devices_of(*[fields] * number)
+
+
+def devices_of(*described: dict[str, Any]) -> ResourceSlice:
+    """Return a slice of `node-1` with these devices."""
     spec = {
         "driver": "gpu.example.com",
         "pool": {"name": "node-1", "generation": 1, "resourceSliceCount": 1},
         "nodeName": "node-1",
-        "devices": [{"name": f"gpu-{n}", **fields} for n in range(number)],
+        "devices": [{"name": f"gpu-{n}", **each} for n, each in enumerate(described)],
     }
     return msgspec.convert({"metadata": {"name": "slice"}, "spec": spec}, ResourceSlice)
 
@@ -84,6 +91,27 @@ def test_one_device_too_few_fails_after_few_steps(requests: list[dict[str, Any]]
     assert allocate(devices(31), claim(*requests), steps=50_000) is None
     with pytest.raises(AllocationTimeoutError, match="context deadline exceeded"):
         allocate(devices(31), claim(*requests), steps=50_000, prunes=False)
+
+
+def test_checks_of_a_hopeless_search_count_as_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs of requests on different boards, as the edges of a graph that three colours do not suffice for."""
+    considered = 0
+    is_candidate = lookahead.is_candidate
+
+    def count(*arguments: Any) -> bool:
+        nonlocal considered
+        considered += 1
+        return is_candidate(*arguments)
+
+    monkeypatch.setattr(lookahead, "is_candidate", count)
+    boards = [{"attributes": {"board": {"int": n % 3}, "serial": {"int": n // 3}}} for n in range(36)]
+    slice_ = devices_of(*boards)
+    rng = random.Random(1)
+    edges = [[f"r{n}" for n in rng.sample(range(24), 3)] for _ in range(32)]
+    constraints = [{"requests": edge, "distinctAttribute": "gpu.example.com/board"} for edge in edges]
+    with pytest.raises(AllocationTimeoutError):
+        allocate(slice_, claim(*[exactly(1)] * 24, constraints=constraints), steps=20_000)
+    assert considered <= 20_000
 
 
 def test_request_of_a_later_claim_ends_the_search() -> None:
