@@ -99,16 +99,16 @@ class Cycle:
             late = f"an attempt takes longer than {TIME_LIMIT:g} s"
             raise AttemptLimitExceeded(f"{late}: stopped after plugin {plugin} at {point}")
 
-    def charge_evaluations(self, terms: int, nodes: int, what: str, block: int = 1) -> None:
+    def charge_evaluations(self, terms: int, nodes: int, what: str, block: int = 1, unit: str = "nodes") -> None:
         """Count `terms` times `nodes` evaluations; raise AttemptLimitExceeded above `EVALUATION_LIMIT` per attempt.
 
         `what` names the terms in the message. Terms that are evaluated over columns cost one evaluation for each
-        `block` of nodes.
+        `block` of nodes. `unit` names what the terms are evaluated over, if not nodes.
         """
         self._evaluations += terms * -(-nodes // block)
         if self._evaluations > EVALUATION_LIMIT:
             limit = f"the limit of {EVALUATION_LIMIT} evaluations per attempt"
-            raise AttemptLimitExceeded(f"{what} with {terms} terms over {nodes} nodes exceeds {limit}")
+            raise AttemptLimitExceeded(f"{what} with {terms} terms over {nodes} {unit} exceeds {limit}")
 
     def __setitem__(self, key: StateKey[T], value: T) -> None:
         """Store `value` under `key`, replacing an earlier value."""

@@ -191,6 +191,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         if immediate:
             return UNBOUND_IMMEDIATE
         search = cycle[_SEARCH] = PodVolumeSearch(bound, delayed, self._volumes, self._provisioner, self._storage)
+        search.charge(cycle)
         return SKIP if search.accepts_every_node else None
 
     def _problem(self, pod: Pod, wanted: VolumeClaim, name: str) -> str:

@@ -5,8 +5,7 @@ An assumed object is valid as long as the informer has the version that it was m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Collection, Iterable
 
 from pyscheduler.api import Handle, ResourceKind
 from pyscheduler.intree.volumes.claim import DelayedClaim
@@ -77,14 +76,14 @@ class VolumeAssumeCache(AssumeCache):
         source = self._claimed.get(("", name))
         return None if source is None else self._parse(source)
 
-    def of_claim(self, claim: DelayedClaim) -> Iterable[PersistentVolume]:
-        """Return the volumes of the claim's storage class that have a claimRef to it or none."""
-        class_name = claim.request.storage_class
+    def claimed_by(self, claim: DelayedClaim) -> Iterable[PersistentVolume]:
+        """Return the volumes of the claim's storage class that have a claimRef to it."""
         of_claim = self._claimed.by_value((claim.namespace, claim.name)).values()
-        unclaimed = self._unclaimed.by_value(class_name).values()
-        if not of_claim:
-            return unclaimed
-        return chain((volume for volume in map(self._parse, of_claim) if volume.storage_class == class_name), unclaimed)
+        return (v for v in map(self._parse, of_claim) if v.storage_class == claim.request.storage_class)
+
+    def unclaimed(self, storage_class: str) -> Collection[PersistentVolume]:
+        """Return the volumes of a storage class that have no claimRef."""
+        return self._unclaimed.by_value(storage_class).values()
 
     def assume(self, obj: Object) -> None:
         super().assume(obj)

@@ -1,17 +1,17 @@
 """Matching of claims with volumes: the pre-bound volume, else the smallest that satisfies the claim.
 
-`find_candidates` checks once what does not depend on the node; per node, the volume must be accessible and not taken by
-another claim of the pod. Matches FindMatchingVolume (k8s.io/component-helpers).
+The candidates are what does not depend on the node; per node, the volume must be accessible and not taken by another
+claim of the pod. Matches FindMatchingVolume (k8s.io/component-helpers).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from pyscheduler.api import Ints, Mask, NodeTable, Requirement, Selector, StatusError
+from pyscheduler.api import Mask, NodeTable, Requirement, Selector, StatusError
 from pyscheduler.intree.volumes.claim import DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import Affinity, affinity_of
 from pyscheduler.intree.volumes.objects import (
@@ -127,104 +127,66 @@ def _merged(selectors: Sequence[Selector]) -> Sequence[Selector]:
 # -- matching --------------------------------------------------------------------------------------------------------
 
 
-def find_candidates(claim: DelayedClaim, volumes: Iterable[PersistentVolume]) -> ClaimCandidates:
-    """Return the volumes that the claim can be bound to. StatusError for an invalid selector."""
+def free_volumes(claim: DelayedClaim, volumes: Iterable[PersistentVolume]) -> tuple[PersistentVolume, ...]:
+    """Return the volumes without a claimRef that the claim can be bound to, in order.
+
+    They depend on its request only. StatusError for an invalid selector.
+    """
     request = claim.request
     if request.selector_problem:
         raise StatusError(f"error creating internal label selector for claim: {claim.key}: {request.selector_problem}")
-    prebound: list[PersistentVolume] = []
-    free: list[PersistentVolume] = []
-    for volume in volumes:
-        if volume.deleting or volume.capacity < request.size or volume.kind != request.kind:
-            continue
-        if volume.claim is not None:
-            prebound += [volume] if is_bound_to_claim(volume.source, claim.source) else []
-        elif volume.available and request.access_modes <= volume.access_modes:
-            selector = request.selector
-            free += [volume] if selector is None or selector.matches(labels_of(volume.source)) else []
-    free.sort(key=lambda v: (v.capacity, v.name))
-    return ClaimCandidates(claim, tuple(sorted(prebound, key=lambda v: v.name)), tuple(free))
+    selector = request.selector
+    free = [
+        volume
+        for volume in volumes
+        if _is_suitable(volume, claim)
+        and volume.available
+        and request.access_modes <= volume.access_modes
+        and (selector is None or selector.matches(labels_of(volume.source)))
+    ]
+    return tuple(sorted(free, key=order_of_volume))
 
 
-def find_matching_volume(
-    claim: ClaimCandidates, labels: Mapping[str, str], taken: Iterable[PersistentVolume]
-) -> PersistentVolume | None:
-    """Return the claim's volume on a node with these labels; `taken` are those of the pod's other claims."""
-    left = [v for v in claim.prebound if v not in taken]
-    if left:
-        return left[0] if is_within(left[0].affinity, labels) else None
-    return next((v for v in claim.free if v not in taken and is_within(v.affinity, labels)), None)
+def prebound_volumes(claim: DelayedClaim, volumes: Iterable[PersistentVolume]) -> tuple[PersistentVolume, ...]:
+    """Return the volumes with a claimRef to the claim, by name."""
+    found = (v for v in volumes if _is_suitable(v, claim) and is_bound_to_claim(v.source, claim.source))
+    return tuple(sorted(found, key=lambda v: v.name))
 
 
-def _union_mask(affinities: Iterable[Affinity], nodes: NodeTable) -> Mask:
-    """Return the mask of nodes within any of the affinities."""
-    selectors: list[Selector] = []
-    for affinity in affinities:
-        if affinity is None:
-            return np.ones(len(nodes), np.bool_)
-        selectors += affinity
-    return affinity_mask(tuple(selectors), nodes)
+def _is_suitable(volume: PersistentVolume, claim: DelayedClaim) -> bool:
+    request = claim.request
+    return not volume.deleting and not volume.capacity < request.size and volume.kind == request.kind
 
 
-class VolumeMatcher:
-    """`find_matching_volume` for all nodes of a table at once, claim after claim."""
+def order_of_volume(volume: PersistentVolume) -> tuple[Amount, str]:
+    """Return the sort key of free volumes: smallest first, equal ones by name."""
+    return volume.capacity, volume.name
 
-    def __init__(self, nodes: NodeTable, claims: int) -> None:
-        """`claims` is the number of claims that get volumes; if there is only one, it does not matter which it gets."""
-        self._nodes = nodes
-        self._claims = claims
-        self._ids: dict[str, int] = {}
-        self._taken: list[Ints] = []
 
-    def find_matching_volume(self, claim: ClaimCandidates) -> Mask:
-        """Take a volume for the claim on every node; return the mask of nodes without one."""
-        if self._claims == 1 and not claim.prebound:
-            return ~_union_mask([volume.affinity for volume in claim.free], self._nodes)
-        return np.equal(self._take(claim), NONE)
+class NodeMatcher:
+    """Matching of claims with volumes on one node, claim after claim."""
 
-    def matching_volumes(self, claim: ClaimCandidates) -> Ints:
-        """Take a volume for the claim on every node; return its number among the pre-bound and free ones, or NONE.
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._labels = labels
+        self._taken: set[PersistentVolume] = set()
+        self._accessible: dict[PersistentVolume, bool] = {}
+        self._left: dict[int, Iterator[PersistentVolume]] = {}
+        """Volumes that may be left, by the identity of the tuple of free ones: many claims have the same."""
 
-        Of a claim that is the only one, the number is that of a volume of the same size and class.
-        """
-        volumes = (*claim.prebound, *claim.free)
-        if self._claims == 1 and not claim.prebound:
-            return self._first_of_each_size(volumes)
-        numbers: Ints = np.full(len(self._ids) + len(volumes) + 1, NONE, np.int64)
-        taken = self._take(claim)
-        for number, volume in enumerate(volumes):
-            if volume.name in self._ids:
-                numbers[self._ids[volume.name]] = number
-        return numbers[taken]
+    def find_matching_volume(self, claim: ClaimCandidates) -> PersistentVolume | None:
+        """Take the claim's volume; None if there is none."""
+        left = [v for v in claim.prebound if v not in self._taken]
+        if left:
+            volume = left[0] if self._is_accessible(left[0]) else None
+        else:
+            rest = self._left.setdefault(id(claim.free), iter(claim.free))
+            volume = next((v for v in rest if v not in self._taken and self._is_accessible(v)), None)
+        if volume is not None:
+            self._taken.add(volume)
+        return volume
 
-    def _first_of_each_size(self, volumes: Sequence[PersistentVolume]) -> Ints:
-        chosen: Ints = np.full(len(self._nodes), NONE, np.int64)
-        undecided = np.ones(len(self._nodes), np.bool_)
-        groups: dict[tuple[Amount, str], list[int]] = {}
-        for number, volume in enumerate(volumes):
-            groups.setdefault((volume.capacity, text(volume.source, "spec", "storageClassName")), []).append(number)
-        for numbers in groups.values():
-            if not undecided.any():
-                break
-            reached = undecided & _union_mask([volumes[number].affinity for number in numbers], self._nodes)
-            chosen[reached] = numbers[0]
-            undecided &= ~reached
-        return chosen
-
-    def _take(self, claim: ClaimCandidates) -> Ints:
-        """Take a volume for the claim on every node; return its number among all volumes."""
-        chosen: Ints = np.full(len(self._nodes), NONE, np.int64)
-        undecided = np.ones(len(self._nodes), np.bool_)
-        for volume in (*claim.prebound, *claim.free):
-            if not undecided.any():
-                break
-            number = self._ids.setdefault(volume.name, len(self._ids))
-            eligible = undecided
-            for taken in self._taken:
-                eligible = eligible & (taken != number)
-            reached = eligible & affinity_mask(volume.affinity, self._nodes)
-            chosen[reached] = number
-            # A pre-bound volume rules out all others, even on nodes from which it is not accessible.
-            undecided &= ~(eligible if volume in claim.prebound else reached)
-        self._taken.append(chosen)
-        return chosen
+    def _is_accessible(self, volume: PersistentVolume) -> bool:
+        found = self._accessible.get(volume)
+        if found is None:
+            found = self._accessible[volume] = is_within(volume.affinity, self._labels)
+        return found

@@ -9,24 +9,26 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 import numpy as np
 
-from pyscheduler.api import Ints, Mask, NodeInfo, NodeTable, Rejection, StatusError
+from pyscheduler.api import Cycle, Ints, Mask, NodeInfo, NodeTable, Rejection, StatusError
 from pyscheduler.intree.volumes.assume_cache import VolumeAssumeCache
 from pyscheduler.intree.volumes.claim import ClaimRequest, DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import in_tree_plugin, is_migrated, migrated_affinity
 from pyscheduler.intree.volumes.match import (
     NONE,
     ClaimCandidates,
+    NodeMatcher,
     PersistentVolume,
-    VolumeMatcher,
     affinity_mask,
-    find_candidates,
-    find_matching_volume,
+    free_volumes,
     is_within,
+    prebound_volumes,
 )
+from pyscheduler.intree.volumes.matcher import VolumeMatcher
 from pyscheduler.intree.volumes.objects import Object, Storage, text
 from pyscheduler.intree.volumes.provision import Provisioner, Provisioning
 from pyscheduler.intree.volumes.storage_use import (
@@ -38,6 +40,13 @@ from pyscheduler.intree.volumes.storage_use import (
     use_of_capacity,
     use_of_volumes,
 )
+
+_MANY: Final = 32
+"""Number of claims up to which they are not charged."""
+_TERMS: Final = 4
+"""Evaluations that finding the volumes of a claim without a selector counts as."""
+_BLOCK: Final = 8
+"""Number of volumes that count as one evaluation where they are matched over columns."""
 
 
 class VolumeConflict(enum.IntFlag):
@@ -55,6 +64,10 @@ _REASONS = {
     VolumeConflict.NOT_ENOUGH_SPACE: "node(s) did not have enough free storage",
     VolumeConflict.PV_NOT_FOUND: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
+
+
+def _terms(request: ClaimRequest) -> int:
+    return _TERMS + (len(request.selector.requirements) if request.selector is not None else 0)
 
 
 @lru_cache(maxsize=16)
@@ -114,6 +127,20 @@ class PodVolumeSearch:
             self._provision(claim).free is not None for claim in self._delayed
         )
 
+    def charge(self, cycle: Cycle) -> None:
+        """Charge the attempt for matching many claims with volumes. AttemptLimitExceeded beyond the limit."""
+        requests: dict[str, set[ClaimRequest]] = {}
+        for claim in self._delayed:
+            requests.setdefault(claim.request.storage_class, set()).add(claim.request)
+        terms = {name: sum(map(_terms, distinct)) for name, distinct in requests.items()}
+        if len(self._delayed) <= _MANY and sum(terms.values()) <= _MANY * _TERMS:
+            return
+        for name, number in terms.items():
+            volumes = len(self._volumes.unclaimed(name))
+            claims = sum(claim.request.storage_class == name for claim in self._delayed)
+            cycle.charge_evaluations(number, volumes, "claims", unit="volumes")
+            cycle.charge_evaluations(claims, volumes, "claims", _BLOCK, unit="volumes")
+
     # -- all nodes in common ---------------------------------------------------------------------------------------
 
     @property
@@ -124,8 +151,14 @@ class PodVolumeSearch:
             claims = [claim for claim in self._delayed if claim.selected_node is None]
             if len(claims) > 1:
                 claims.sort(key=lambda claim: claim.request.size)
-            candidates = [find_candidates(claim, self._volumes.of_claim(claim)) for claim in claims]
-            self._candidates = candidates
+            free: dict[ClaimRequest, tuple[PersistentVolume, ...]] = {}
+            for claim in claims:
+                if claim.request not in free:
+                    free[claim.request] = free_volumes(claim, self._volumes.unclaimed(claim.request.storage_class))
+            candidates = self._candidates = [
+                ClaimCandidates(claim, prebound_volumes(claim, self._volumes.claimed_by(claim)), free[claim.request])
+                for claim in claims
+            ]
         return candidates
 
     def _provision(self, claim: DelayedClaim) -> Provisioning:
@@ -172,8 +205,9 @@ class PodVolumeSearch:
         """Return volumes with the claims to bind to them on a node with these labels, and the claims to provision."""
         bindings: list[tuple[PersistentVolume, DelayedClaim]] = []
         to_provision = [claim for claim, _ in self._being_provisioned]
+        matcher = NodeMatcher(labels)
         for candidates in self._claim_candidates:
-            volume = find_matching_volume(candidates, labels, [taken for taken, _ in bindings])
+            volume = matcher.find_matching_volume(candidates)
             if volume is None:
                 to_provision.append(candidates.claim)
             else:
@@ -237,7 +271,7 @@ class PodVolumeSearch:
         return found
 
     def _delayed_conflicts(self, nodes: NodeTable, here: Mask) -> Ints:
-        matcher = VolumeMatcher(nodes, len(self._claim_candidates))
+        matcher = VolumeMatcher(nodes, self._claim_candidates)
         to_provision = [(claim, here) for claim, _ in self._being_provisioned]
         to_provision += [(w.claim, matcher.find_matching_volume(w) & here) for w in self._claim_candidates]
         found: Ints = np.zeros(len(nodes), np.int64)
@@ -253,9 +287,10 @@ class PodVolumeSearch:
     def storage_uses(self, nodes: NodeTable) -> UseColumns:
         """Return `storage_use` of each node."""
         uses, is_bound = UseColumns(len(nodes)), np.zeros(len(nodes), np.bool_)
-        matcher = VolumeMatcher(nodes, len(self._claim_candidates))
+        matcher = VolumeMatcher(nodes, self._claim_candidates)
         for candidates in self._claim_candidates:
-            is_bound |= _add_volumes(uses, candidates, matcher.matching_volumes(candidates))
+            chosen = matcher.matching_volumes(candidates)
+            is_bound |= _add_volumes(uses, candidates.claim, matcher.volumes, chosen)
         delayed = [claim for claim, _ in self._being_provisioned] + [c.claim for c in self._claim_candidates]
         for claim in delayed if not is_bound.all() else ():
             sizes = self._free_capacities(claim, nodes)
@@ -286,20 +321,19 @@ class PodVolumeSearch:
         return reached
 
 
-def _add_volumes(uses: UseColumns, candidates: ClaimCandidates, chosen: Ints) -> Mask:
+def _add_volumes(uses: UseColumns, claim: DelayedClaim, volumes: Sequence[PersistentVolume], chosen: Ints) -> Mask:
     """Add the use of the volumes that are chosen on each node, by number. Return the mask of nodes with one."""
-    volumes = (*candidates.prebound, *candidates.free)
     capacity_of: Ints = np.zeros(len(volumes) + 1, np.int64)  # the last one is that of NONE
     numbers_of: dict[str, list[int]] = {}
     for number in (np.flatnonzero(np.bincount(chosen - NONE)) + NONE).tolist():
         if number != NONE:
-            storage_class, use = _claimed_volume(volumes[number], candidates.claim)
+            storage_class, use = _claimed_volume(volumes[number], claim)
             capacity_of[number] = min(use.capacity, MOST)
             numbers_of.setdefault(storage_class, []).append(number)
     is_bound: Mask = chosen != NONE
     for storage_class, numbers in numbers_of.items():
         where = is_bound if len(numbers_of) == 1 else np.isin(chosen, numbers)
-        uses.add_volumes(storage_class, where, candidates.claim.request.size.units, capacity_of[chosen])
+        uses.add_volumes(storage_class, where, claim.request.size.units, capacity_of[chosen])
     return is_bound
 
 
