@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterable
 
 import pytest
@@ -11,6 +12,7 @@ from pyscheduler.config.load import default, loads
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.queue.inflight import MOST_EVENTS
 from pyscheduler.intree.gang_scheduling import POD_GROUPS
+from pyscheduler.intree.preemption.budgets import PDB
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP as OUR_POD_GROUP
 from pyscheduler_plugins.pod_group import POD_GROUP_LABEL
@@ -150,6 +152,23 @@ def test_victims_are_not_evicted_again_by_further_preemptors() -> None:
     harness.advance(30)
     evicted = [c.victim.uid for c in harness.commands if isinstance(c, Evict)]
     assert sorted(evicted) == sorted(set(evicted)), "each is evicted once"
+
+
+def test_thousands_of_budgets_for_each_pod_take_no_memory_for_each(traced: None) -> None:
+    harness = cluster(*(node(f"n{i}", cpu="10") for i in range(20)))
+    harness.add(*(pod(f"victim-{i}").requests(cpu="1").label("app", "web").on(f"n{i % 20}") for i in range(200)))
+    for i in range(1_000):
+        budget = {"metadata": {"namespace": "default", "name": f"b{i}"}, "status": {"disruptionsAllowed": i % 2}}
+        harness.add_object(PDB, {**budget, "spec": {"selector": {"matchLabels": {"app": "web"}}}})
+    harness.add(pod("first").requests(cpu="10").priority(HIGH))
+    harness.run()
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    harness.add(pod("second").requests(cpu="10").priority(HIGH))
+    harness.run()
+    harness.advance(10)
+    assert {"first", "second"} <= set(harness.assignments)
+    assert tracemalloc.get_traced_memory()[1] - before < 4 << 20
 
 
 def test_self_made_nominations_block_no_higher_priority_and_no_other_node() -> None:

@@ -25,6 +25,8 @@ PDB = ResourceKind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 
 _MOST_PODS = 1 << 31
 """Upper bound of the number of pods on a node."""
+MOST_BUDGETS = 16
+"""Budgets that are counted for a pod, those that allow least: tenants may let thousands cover each of thousands."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +50,7 @@ class Budgets:
         self._by_namespace: dict[str, list[dict[str, Any]]] = {}
         self._compiled: dict[str, tuple[_Budget, ...]] = {}
         self._coverage: WeakKeyDictionary[PodKinds, _Coverage] = WeakKeyDictionary()
+        self._counted: WeakKeyDictionary[PodSignature, Sequence[_Budget]] = WeakKeyDictionary()
 
     def __bool__(self) -> bool:
         """Return True if there are budgets."""
@@ -64,6 +67,7 @@ class Budgets:
             self._by_namespace.setdefault(namespace, []).append(source)
         self._compiled.clear()
         self._coverage.clear()
+        self._counted.clear()
 
     def split(self, pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
         """Split the pods, evicted in this order, into those that violate a budget and the others.
@@ -75,7 +79,7 @@ class Budgets:
         violating: list[Pod] = []
         others: list[Pod] = []
         for pod in pods:
-            (violating if _is_violated(self._of(pod.signature), pod, left) else others).append(pod)
+            (violating if _is_violated(self._covering(pod.signature), pod, left) else others).append(pod)
         return violating, others
 
     def violations(
@@ -88,7 +92,7 @@ class Budgets:
         if not self._by_namespace:
             return None
         coverage = self._coverage.setdefault(kinds, _Coverage())
-        coverage.extend(kinds.signatures, self._of)
+        coverage.extend(kinds.signatures, self._covering)
         numbers = coverage.numbers[:, pods]
         node, pod, level = np.nonzero(numbers.transpose(2, 1, 0) >= 0)
         if not len(node):
@@ -109,6 +113,15 @@ class Budgets:
             uids = {violator.uid for violator in self.split(own)[0]}
             violating[: len(own), j] = [each.uid in uids for each in own]
         return violating
+
+    def _covering(self, signature: PodSignature) -> Sequence[_Budget]:
+        """Return the budgets that are counted for pods of a signature, by name."""
+        counted = self._counted.get(signature)
+        if counted is None:
+            found = [budget for budget in self._of(signature) if budget.selector.matches(signature.labels)]
+            strictest = sorted(range(len(found)), key=lambda i: found[i].allowed)[:MOST_BUDGETS]
+            counted = self._counted[signature] = [found[i] for i in sorted(strictest)]
+        return counted
 
     def _of(self, signature: PodSignature) -> Sequence[_Budget]:
         """Return the budgets that may cover pods of a signature."""
@@ -153,8 +166,7 @@ class _Coverage:
         if known == len(signatures):
             return
         for signature in signatures[known:]:
-            matching = [budget for budget in budgets_of(signature) if budget.selector.matches(signature.labels)]
-            self._of_kinds.append([self._number(budget) for budget in matching])
+            self._of_kinds.append([self._number(budget) for budget in budgets_of(signature)])
         self.numbers = np.full((max(map(len, self._of_kinds)), len(signatures) + 1), -1, np.int32)
         for kind, numbers in enumerate(self._of_kinds):
             self.numbers[: len(numbers), kind] = numbers
