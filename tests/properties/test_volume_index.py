@@ -72,13 +72,14 @@ class VolumeWorld:
     def _look(self, *_: str) -> None:
         current = {**self.shown, **self.assumed}
         for name in NAMES:
-            found = self.cache.volume(name)
-            assert (found and found.source) == current.get(name)
+            named = self.cache.volume(name)
+            assert (named and named.source) == current.get(name)
         for name in CLAIMS:
             for storage_class in CLASSES:
                 wanted = _delayed(name, storage_class)
                 expected = sorted(pv["metadata"]["name"] for pv in current.values() if _may_be_bound(pv, wanted))
-                assert sorted(found.name for found in self.cache.of_claim(wanted)) == expected
+                found = [*self.cache.claimed_by(wanted), *self.cache.unclaimed(storage_class)]
+                assert sorted(volume.name for volume in found) == expected
 
 
 def _volume(name: str, storage_class: str, to: str) -> Manifest:

@@ -93,8 +93,8 @@ QUOTA_RESULTS: Final[Mapping[str, _Valid]] = MappingProxyType(
     {
         **dict.fromkeys(("queue_of", "queue_of_group", "next_queue"), _STR),
         **dict.fromkeys(("unavailable", "exceeded", "exceeded_limit"), _STR),
-        **dict.fromkeys(("changes_queues", "has_strict_order", "take_ended_claims", "is_within_share", "is_guaranteed"), _BOOL),
-        **dict.fromkeys(("may_preempt", "may_reclaim", "may_reclaim_from"), _BOOL),
+        **dict.fromkeys(("changes_queues", "has_strict_order", "take_ended_claims"), _BOOL),
+        **dict.fromkeys(("is_within_share", "is_guaranteed", "may_preempt", "may_reclaim", "may_reclaim_from"), _BOOL),
         **dict.fromkeys(("claims_of", "changed_claims"), _CLAIMS),
         "accounts_of": _Valid(_is_sequence_of(_is(str)), "a sequence of strs"),
         "group_share": _Valid(_is_number, "a number"),

@@ -103,12 +103,17 @@ class GroupPreemptionSearch:
         assert nodes is not None, "the group fits without these units"
         return GroupPreemption(nodes, _by_node(self._context, _pods_of(removed)))
 
-    def failures_without_candidates(self) -> Sequence[Failure]:
-        """Return why members have no node even without all pods that may be evicted for the group; () if it fits."""
+    def failures_without_candidates(self, failures: Sequence[Failure]) -> Sequence[Failure]:
+        """Return why members have no node even without all pods that may be evicted for the group; () if it fits.
+
+        `failures` are those with all pods, which are returned if none may be evicted.
+        """
         context, request = self._context, self._context.groups.needed(self._group, self._pods)
         reclaimable = context.groups.reclaim_candidates(self._group, request)
         units = eviction_units(context, self._group.key, CRITICAL_PRIORITY, reclaimable)
         gone = {pod.uid: pod for pod in (*self._terminating_pods(), *self._of_lower_priority().pods, *_pods_of(units))}
+        if not gone:
+            return failures
         with context.groups.without_usage(gone.values()), context.state.dry_run():
             for uid in gone:
                 context.state.remove(uid)

@@ -61,7 +61,7 @@ def cannot_be_helped(
         return True
     members = list(queued.members.values())
     search = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient)
-    missing = search.failures_without_candidates()
+    missing = search.failures_without_candidates(list(failures.values()))
     return bool(missing) and not insufficient_resources(missing, dict(queued.insufficient))
 
 
