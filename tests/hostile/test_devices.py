@@ -127,3 +127,18 @@ def test_hopeless_search_is_not_repeated_until_devices_change(monkeypatch: pytes
     harness.advance(120)
     assert "default/q" in harness.bindings
     assert searches == 4, "two for the other pod, which reserves a device, and a new one"
+
+
+def test_search_that_took_too_long_on_one_node_does_not_reject_others() -> None:
+    harness = Harness()
+    harness.apply(device_class())
+    for name, boards in (("n1", 4), ("n2", 28)):
+        harness.add(node(name))
+        numbered = [{"name": f"g{n}", "attributes": {"board": {"int": n % boards}}} for n in range(120)]
+        harness.apply(resource_slice(name, *numbered))
+    for name, on in (("p", "n1"), ("q", "n2")):
+        harness.apply(hard_claim(name))
+        harness.apply(user(name, name, nodeSelector={"kubernetes.io/hostname": on}))
+        harness.run()
+    assert "node n1: timed out trying to allocate devices" in message(harness, "p")
+    assert harness.bindings == {"default/q": "n2"}

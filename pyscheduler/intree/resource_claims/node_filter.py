@@ -42,7 +42,7 @@ class NodeFilter:
         self._on_nodes = on_nodes
         self._timed_out = timed_out
         self._too_long: OrderedDict[Hashable, str] = OrderedDict()
-        """Errors of searches that took too long, by what they depend on: they would recur."""
+        """Errors of searches that took too long, by what they depend on, the node included: they would recur."""
 
     def key(self, state: PodClaims, pod: Pod) -> Hashable:
         """Return a key of everything that results depend on besides the node, the devices and their use."""
@@ -162,7 +162,8 @@ class NodeFilter:
         self, state: PodClaims, allocator: Allocator, on_node: RequestsOnNode | None, node: NodeInfo
     ) -> NodeAllocation | Rejection:
         """Return the allocation on a node, or why there is none. StatusError ends the attempt."""
-        if error := self._too_long.get((state.key, state.version)):
+        search = state.key, state.version, node.name
+        if error := self._too_long.get(search):
             raise StatusError(error)
         extended: ResourceClaim | None = None
         if on_node is not None and state.extended_claim is not None:
@@ -178,7 +179,7 @@ class NodeFilter:
         except AllocationTimeoutError as reason:
             error = f"node {node.name}: timed out trying to allocate devices"
             if isinstance(reason, SearchTooLongError):
-                self._too_long[state.key, state.version] = error
+                self._too_long[search] = error
                 if len(self._too_long) > _MAX_TOO_LONG:
                     self._too_long.popitem(last=False)
             raise StatusError(error) from None
