@@ -162,7 +162,7 @@ def test_pod_is_requeued_when_a_hint_raises_or_returns_a_wrong_value(error: Any)
 
 
 def send_sigint_in(method: str, monkeypatch: pytest.MonkeyPatch) -> weakref.ref[Harness]:
-    """Run a harness whose plugin is interrupted by Ctrl-C in a method."""
+    """Send SIGINT to the process in a method of a plugin; return the harness, which may be collected."""
     harness = Harness(CONFIG)
     harness.add(node("n1"), node("n2"))
     original = MisbehavingPlugin._act

@@ -19,7 +19,7 @@ PREEMPT_MIN_RUN = "pyscheduler.io/preempt-min-run-seconds"
 QUOTA_EVICTION = "pyscheduler.io/quota-eviction-seconds"
 """Annotation: seconds after which pods are evicted while more than the quota is allocated, or `never`."""
 BORROW_AFTER = "pyscheduler.io/borrow-after-seconds"
-"""Annotation: seconds after which nodes are reserved for a job above the share of the queue, or `never`."""
+"""Annotation: seconds of unused share after which a job above it gets its turn, or `never`."""
 NEVER = "never"
 MAX_SECONDS = 31_536_000
 _ANNOTATIONS = (RECLAIM_MIN_RUN, PREEMPT_MIN_RUN, QUOTA_EVICTION, BORROW_AFTER)
@@ -49,7 +49,7 @@ class Delays(Struct, frozen=True):
 
 
 NO_DELAYS = Delays(0.0, 0.0, math.inf, math.inf)
-"""Pods may be evicted for other jobs at any time, and are not evicted because of a quota."""
+"""Pods may be evicted for other jobs at any time, not because of a quota; jobs above the share get no turns."""
 
 
 def delay_annotations(metadata: Mapping[str, Any]) -> tuple[object, ...]:

@@ -29,7 +29,7 @@ class Turns:
         self._now = 0.0
         self._credits: dict[str, float] = {}
         self._minimums: dict[PodGroupKey, Amounts] = {}
-        """What the jobs that wait for their turns, or have had them, need in all."""
+        """Requests of the minimum of each job that waits for its turn or has had one."""
 
     def __bool__(self) -> bool:
         """Return True if the credit of a queue is counted."""

@@ -242,7 +242,7 @@ def _hashable_key(gate: PreEnqueuePlugin, pod: Pod) -> Hashable | None:
 
 
 def _kinds_by_plugin(profile: QueueProfile) -> Mapping[str, Set[str]]:
-    """Return the kinds for which each plugin registers events, without those whose events concern all pods."""
+    """Return by plugin the kinds of objects in its `events_to_register`, without Pod and Node."""
     kinds: dict[str, set[str]] = {}
     for plugin, interest in profile.events_to_register:
         if interest.resource not in WITHOUT_KEY:

@@ -44,7 +44,7 @@ class QueuedPodGroup(QueuedPod):
     has_turn: bool = False
     """True if the last attempt failed, but groups within the shares of other queues do not delay the group."""
     waits_for_turn: bool = False
-    """True if groups within the shares of other queues delay the group, so that nodes would be reserved in vain."""
+    """True if the group is above the share of its queue and no nodes are reserved for it before its turn."""
     share: float = 0.0
     """Key by which a Quota plugin orders the groups of a queue, computed when the group became ready last."""
     arrival: int = field(default_factory=count().__next__)

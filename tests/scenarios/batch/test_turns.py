@@ -95,7 +95,7 @@ def test_turn_leaves_other_queues_their_guarantees() -> None:
     assert cluster.members(large) == 4
 
 
-def test_job_above_all_that_is_not_guaranteed_to_others_says_so() -> None:
+def test_message_names_the_guarantees_that_exclude_a_job() -> None:
     cluster = BusyCluster(large := job(5), A, queue("b", guarantee={"cpu": 2}))
     cluster.pass_until(WAIT + 2 * RUNS)
     assert (cluster.members(large), cluster.running_of_b()) == (0, 6)
