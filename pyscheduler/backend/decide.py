@@ -207,7 +207,7 @@ def _with_pod_status(record: TaskRecord, pod: PodState, untried: Outcome | None 
     """Copy the status of a live pod into the record. A running attempt never returns to Pending."""
     running = pod.phase == "Running" or record.phase is TaskPhase.RUNNING
     phase = TaskPhase.RUNNING if running else TaskPhase.PENDING
-    started = record.started_at if record.started_at is not None or not running else _in_attempt(record, pod.started_at)
+    started = _started_at(record, pod) if running else record.started_at
     before = (record.phase, record.pod_uid, record.node)
     reason, message = _waiting_reason(record, pod, untried, running=running)
     # A new message alone is no update: a scheduler rewrites it with every attempt.
@@ -223,6 +223,11 @@ def _with_pod_status(record: TaskRecord, pod: PodState, untried: Outcome | None 
         message=message,
         exit_code=None,
     )
+
+
+def _started_at(record: TaskRecord, pod: PodState) -> float | None:
+    """Return the start that the record has, else that of the pod."""
+    return _in_attempt(record, pod.started_at) if record.started_at is None else record.started_at
 
 
 def _in_attempt(record: TaskRecord, at: float | None) -> float | None:
@@ -329,8 +334,7 @@ def _ended(
     phase = {Outcome.SUCCEEDED: TaskPhase.SUCCEEDED, Outcome.KILLED: TaskPhase.KILLED}.get(outcome, TaskPhase.FAILED)
     started, finished = record.started_at, None
     if pod is not None:
-        started = started if started is not None else _in_attempt(record, pod.started_at)
-        finished = _in_attempt(record, pod.finished_at)
+        started, finished = _started_at(record, pod), _in_attempt(record, pod.finished_at)
     return _changed(
         record,
         phase=phase,

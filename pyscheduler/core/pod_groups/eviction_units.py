@@ -81,7 +81,7 @@ def eviction_units(
                     units.append(EvictionUnit((pod,), pod.priority, rank, pod.started, key))
             elif key != preemptor:
                 groups.setdefault(key, []).append(pod)
-    useless = _on_unusable_nodes(context) if groups and makes_room else frozenset()
+    useless = on_unusable_nodes(context) if groups and makes_room else frozenset()
     for key, pods in groups.items():
         lowest = context.groups.priority_of(key, pods)
         if lowest < priority:
@@ -97,7 +97,7 @@ def eviction_order(context: Context, preemptor: PodGroupKey, priority: int) -> E
     groups, is_member = _pods_of_groups(context, pods)
     single = (pods.selected(~is_member) if groups else pods).lower(priority)
     units: list[EvictionUnit] = []
-    useless = _on_unusable_nodes(context) if groups else frozenset()
+    useless = on_unusable_nodes(context) if groups else frozenset()
     for key, members in groups.items():
         lowest = context.groups.priority_of(key, members)
         if key != preemptor and lowest < priority:
@@ -157,7 +157,7 @@ def may_fit_without_lower_priority(context: Context, priority: int, least: Mappi
     return most_members(nodes, least) >= needed or bool(nodes.overflowed.any())
 
 
-def _on_unusable_nodes(context: Context) -> frozenset[str]:
+def on_unusable_nodes(context: Context) -> frozenset[str]:
     """Return the UIDs of pods on nodes that are cordoned or not ready, where their evictions make no room."""
     unusable = (~usable_nodes(context.state.table())).nonzero()[0].tolist()
     return frozenset(uid for row in unusable for uid in context.state.rows[row].pods)

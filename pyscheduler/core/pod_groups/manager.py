@@ -151,13 +151,19 @@ class PodGroupManager(PodGroupStates):
         """Name of the Quota plugin, "" if there is none."""
         return "" if self.quota is None else self.quota.name
 
+    @contextmanager
+    def before_request(self, group: PodGroup) -> Iterator[None]:
+        """Report usage within a `with` block without what is reserved for a group: that is part of its request."""
+        with self.usage.without_reserved(group.key):
+            self.report_usage()
+            yield
+
     def exceeded(self, group: PodGroup, request: Mapping[str, int]) -> str:
         """Return why the group's queue may not allocate this much more, "" if it may or there are no queues."""
         if (quota := self.quota) is None:
             return ""
         failed = f"plugin {quota.name} failed"
-        with self.usage.without_reserved(group.key):
-            self.report_usage()
+        with self.before_request(group):
             exceeded = self.call_quota(failed, QuotaPlugin.exceeded, group, dict(request))
             return exceeded or self.exceeded_limit(group, request)
 
@@ -210,18 +216,12 @@ class PodGroupManager(PodGroupStates):
 
     def is_within_share(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue would not be above its share with this request, or there are no queues."""
-        if self.quota is None:
-            return True
-        with self.usage.without_reserved(group.key):
-            self.report_usage()
+        with self.before_request(group):
             return self.call_quota(True, QuotaPlugin.is_within_share, group, dict(request))
 
     def may_reclaim(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue may evict pods of other queues for the request."""
-        if self.quota is None:
-            return False
-        with self.usage.without_reserved(group.key):
-            self.report_usage()
+        with self.before_request(group):
             return self.call_quota(False, QuotaPlugin.may_reclaim, group, dict(request))
 
     def take_quota_changes(self) -> bool:

@@ -16,7 +16,6 @@ from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.resources import PODS
-from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.eviction_units import (
@@ -25,6 +24,7 @@ from pyscheduler.core.pod_groups.eviction_units import (
     has_only_lower_priority,
     leaves_minimums,
     may_fit_without_lower_priority,
+    on_unusable_nodes,
 )
 from pyscheduler.core.pod_groups.min_run_time import MinRunTime
 from pyscheduler.core.pod_groups.removal_order import PutBackBound, RemovalOrder, fewest
@@ -170,13 +170,8 @@ class GroupPreemptionSearch:
 
     def _on_usable_nodes(self, units: Sequence[EvictionUnit]) -> Sequence[EvictionUnit]:
         """Return the units without those on nodes that are cordoned or not ready, which would make no room."""
-        state = self._context.state
-        usable = usable_nodes(state.table())
-        if usable.all():
-            return units
-        nodes = {pod.uid: state.node_of(pod.uid) for unit in units for pod in unit.pods}
-        unusable = {uid for uid, node in nodes.items() if node is None or node.row < 0 or not usable[node.row]}
-        return [unit for unit in units if any(pod.uid not in unusable for pod in unit.pods)]
+        useless = on_unusable_nodes(self._context)
+        return [unit for unit in units if any(pod.uid not in useless for pod in unit.pods)] if useless else units
 
     def _with_groups(self, units: Sequence[EvictionUnit]) -> list[tuple[EvictionUnit, PodGroup]]:
         groups = self._context.groups

@@ -19,8 +19,7 @@ def update_turn(context: Context, group: PodGroup, queued: QueuedPodGroup, now: 
     """Set whether a group that lacks its minimum has its turn, or waits for it, and retry it when the turn begins."""
     groups, at = context.groups, now + context.settings.epoch
     request = groups.needed(group, queued.pods)
-    with groups.usage.without_reserved(group.key):
-        groups.report_usage()
+    with groups.before_request(group):
         seconds = groups.call_quota(None, QuotaPlugin.seconds_until_turn, group, dict(request), at)
     queued.has_turn = seconds == 0
     queued.waits_for_turn = bool(seconds)
@@ -43,6 +42,5 @@ def is_guaranteed(context: Context, queued: QueuedPodGroup) -> bool:
     if not isinstance(group, PodGroup):
         return False
     request = groups.needed(group, queued.pods)
-    with groups.usage.without_reserved(group.key):
-        groups.report_usage()
+    with groups.before_request(group):
         return groups.call_quota(False, QuotaPlugin.is_guaranteed, group, dict(request))
