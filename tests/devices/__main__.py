@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.controlplane.build import BuildError
 from tests.devices import ours, records
-from tests.devices.compare import difference
+from tests.devices.compare import difference, is_too_long
 from tests.devices.generator import FEATURES, draw
 from tests.devices.oracle import AllocatorFailed, Allocators, program
 
@@ -58,7 +58,10 @@ def _compare(options: argparse.Namespace, results: records.Results) -> int:
             continue
         counts[records.kind(theirs)] += 1
         counts["(long searches)"] += theirs["steps"] > _LONG
-        if found := difference(theirs, ours.allocate(document)):
+        result = ours.allocate(document)
+        if result.get("timedOut") and is_too_long(document, theirs):
+            counts["(pyscheduler's limit of steps)"] += 1
+        elif found := difference(theirs, result):
             disagreements += 1
             _show(f"--seed {document['id']} --feature '{options.feature}': {found}")
             if disagreements <= options.limit:

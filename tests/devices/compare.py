@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pyscheduler.intree.devices.allocator import DEFAULT_STEPS
+from pyscheduler.intree.devices.pruning import SPARE_STEPS
+
 IGNORED = ("steps",)
+LONGEST = DEFAULT_STEPS // 2 - SPARE_STEPS
+"""Devices that kube-scheduler may try in a search that has to end here too."""
 _CAPACITY_ERROR = re.compile(r'(.* checking capacity for device .*?): capacity "(.*?)": ')
 
 
@@ -16,6 +21,15 @@ def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
         if left.get(key) != right.get(key) and not (key == "error" and _are_of_one_device(left, right)):
             return f"{key}: kube-scheduler {left.get(key)!r}, pyscheduler {right.get(key)!r}"
     return ""
+
+
+def is_too_long(document: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    """Return True if kube-scheduler's search may be longer than the limit for searches here.
+
+    Each of its steps tries all devices at most.
+    """
+    devices = sum(len(each["spec"].get("devices") or ()) for each in document["slices"])
+    return bool(theirs["steps"] * (devices + 1) > LONGEST)
 
 
 def _are_of_one_device(left: dict[str, Any], right: dict[str, Any]) -> bool:

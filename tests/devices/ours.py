@@ -10,7 +10,7 @@ import msgspec
 
 from pyscheduler.api.devices import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from pyscheduler.intree.devices.allocated import AllocatedDevices
-from pyscheduler.intree.devices.allocator import Allocator
+from pyscheduler.intree.devices.allocator import DEFAULT_STEPS, Allocator
 from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
 from pyscheduler.intree.devices.inventory import DeviceID, Inventory
 from pyscheduler.intree.devices.quantity import parse
@@ -20,7 +20,7 @@ from tests.devices.expressions import GeneratedExpressions
 Result = dict[str, Any]
 
 
-def allocate(document: dict[str, Any], *, prunes: bool = True, steps: int = 500_000) -> Result:
+def allocate(document: dict[str, Any], *, prunes: bool = True, steps: int = DEFAULT_STEPS) -> Result:
     """Return the allocations or the error, in the form of the allocator command."""
     numbers = count(1)
     classes = {each["metadata"]["name"]: msgspec.convert(each, DeviceClass) for each in document["classes"]}
@@ -33,6 +33,7 @@ def allocate(document: dict[str, Any], *, prunes: bool = True, steps: int = 500_
         in_use(document["allocated"]),
         GeneratedExpressions(),
         lambda: f"share-{next(numbers)}",
+        steps,
     )
     node = document["node"]["metadata"]
     claims = msgspec.convert(document["claims"], list[ResourceClaim])

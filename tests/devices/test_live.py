@@ -10,7 +10,7 @@ import pytest
 
 from tests.controlplane.build import BuildError, ToolchainMissing
 from tests.devices import ours
-from tests.devices.compare import difference
+from tests.devices.compare import difference, is_too_long
 from tests.devices.generator import draw
 from tests.devices.oracle import Allocators, program
 
@@ -37,5 +37,8 @@ def test_new_random_documents_agree_with_kube_scheduler(allocator_program: Path)
     first = random.SystemRandom().randrange(10**9)
     with Allocators(allocator_program) as allocators:
         for document, theirs in allocators.results(draw(first + number) for number in range(DOCUMENTS)):
-            found = "" if theirs.get("timedOut") else difference(theirs, ours.allocate(document))
+            result = ours.allocate(document)
+            if theirs.get("timedOut") or (result.get("timedOut") and is_too_long(document, theirs)):
+                continue
+            found = difference(theirs, result)
             assert not found, f"python -m tests.devices --cases 1 --seed {document['id']}\n{found}"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyscheduler.api import NodeTable
 from pyscheduler.intree.devices.allocated import AllocatedDevices
 from pyscheduler.intree.devices.inventory import DeviceID, Inventory, PoolDevice, PoolID, PreparedSlice
-from pyscheduler.intree.devices.pools import DevicePool, pools_of
+from pyscheduler.intree.devices.pools import DevicePool, gather_pools
 
 _SPARE: Final = 4096
 
@@ -170,8 +170,8 @@ class EquivalentNodes:
         found = self._sets.get(relevant)
         if found is None:
             usable_of = {id(each.api): usable for each, usable in relevant if usable}
-            slices = (*(each for each, _ in relevant), *inventory.of_all_nodes)
-            gathered = [self._pool(each, usable_of) for each in pools_of(slices, inventory)]
+            # In the allocator's order: which slice of a pool is the first one matters if their counts differ.
+            gathered = [self._pool(each, usable_of) for each in gather_pools(inventory, name, labels)]
             found = self._sets[relevant] = _PoolSet(tuple(gathered))
         if not found.positions:
             for pool in found.pools:

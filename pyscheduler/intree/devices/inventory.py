@@ -173,8 +173,6 @@ class Inventory:
         self.slices: list[PreparedSlice] = []
         self._of_node: dict[str, list[PreparedSlice]] = {}
         self._of_no_node: list[PreparedSlice] = []
-        self.of_all_nodes: list[PreparedSlice] = []
-        """Slices that can be used from every node."""
         self.of_some_nodes: list[PreparedSlice] = []
         """Slices that name no node, and cannot be used from every one."""
         self._of_pool: dict[PoolID, list[PreparedSlice]] = {}
@@ -189,9 +187,8 @@ class Inventory:
         self.slices.append(prepared)
         node_name = prepared.api.spec.node_name
         (self._of_node.setdefault(node_name, []) if node_name else self._of_no_node).append(prepared)
-        if not node_name:
-            is_of_all = prepared.nodes.all_nodes and not prepared.api.spec.per_device_node_selection
-            (self.of_all_nodes if is_of_all else self.of_some_nodes).append(prepared)
+        if not node_name and (not prepared.nodes.all_nodes or prepared.api.spec.per_device_node_selection):
+            self.of_some_nodes.append(prepared)
         self._of_pool.setdefault(prepared.pool, []).append(prepared)
 
     def for_node(self, name: str) -> list[PreparedSlice]:

@@ -36,15 +36,10 @@ class DevicePool:
 
 def gather_pools(inventory: Inventory, name: str, labels: Mapping[str, str]) -> list[DevicePool]:
     """Return the pools of a node in the order of allocation: those with binding conditions last, else by name."""
-    return pools_of([each for each in inventory.for_node(name) if each.is_relevant(name, labels)], inventory)
-
-
-def pools_of(relevant: Iterable[PreparedSlice], inventory: Inventory) -> list[DevicePool]:
-    """Return the pools of a node to which these slices are relevant, in the order of allocation."""
     slices: dict[PoolID, list[PreparedSlice]] = {}
-    for prepared in relevant:
+    for prepared in inventory.for_node(name):
         # Compatibility groups are an alpha feature. Without their slices a pool is incomplete.
-        if not prepared.uses_groups:
+        if not prepared.uses_groups and prepared.is_relevant(name, labels):
             _add_to_generation(slices.setdefault(prepared.pool, []), prepared)
     pools = [_complete(id_, of_pool, inventory) for id_, of_pool in slices.items()]
     return sorted((pool for pool in pools if pool is not None), key=lambda pool: (pool.has_binding_conditions, pool.id))

@@ -21,6 +21,8 @@ from pyscheduler.intree.devices.errors import AllocationError, CapacityError
 from pyscheduler.intree.devices.lookahead import OpenRequest, may_succeed
 from pyscheduler.intree.devices.requests import Request
 
+SPARE_STEPS = 10_000
+"""Steps that checks may take beyond those of the search itself: checks that find nothing at most double a search."""
 MANY_FAILURES = 16
 """Failures after which later requests are considered at each step; before, the first one does so once."""
 
@@ -33,6 +35,8 @@ class Pruning:
         self._requests = [(c, r) for c, requests in enumerate(claims) for request in requests for r in request]
         self._chosen = chosen
         self._failures = 0
+        self._used = 0
+        """Steps of all checks."""
         self._classes: list[object] | None = None
         """Key of each device that is equal for equivalent devices; empty if an error is possible."""
 
@@ -45,8 +49,16 @@ class Pruning:
 
         `at` is the number of the claim and of the request.
         """
-        if not self._failures:
+        steps = self._chosen.node.steps
+        if not self._failures or 2 * self._used > steps.used + SPARE_STEPS:
             return True
+        before = steps.used
+        try:
+            return self._check(at, request, start, needed)
+        finally:
+            self._used += steps.used - before
+
+    def _check(self, at: tuple[int, int], request: Request, start: int, needed: int) -> bool:
         claim, index = at
         here = OpenRequest(claim, [request], request.count - needed, start)
         try:
