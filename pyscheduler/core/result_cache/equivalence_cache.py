@@ -7,7 +7,7 @@ by row sign alike (`RowResults`); results by class of equivalent nodes are the c
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
@@ -134,9 +134,10 @@ class EquivalenceCache:
         state, readers = self._state, set[str]()
         if self._templates_version != state.placed.templates_version:
             readers.update(self._profile.placed_group_readers)
-        for kind, version in state.object_versions.items():
-            if version > self._objects_version:
-                readers.update(self._profile.watchers.get(kind, ()))
+        if self._objects_version != state.objects_version:
+            for kind, version in state.object_versions.items():
+                if version > self._objects_version:
+                    readers.update(self._profile.watchers.get(kind, ()))
         self._objects_version, self._templates_version = state.objects_version, state.placed.templates_version
         return readers
 
@@ -383,11 +384,12 @@ class EquivalenceCaches:
     def _signed_group(self, template: PodSignatureGroup, before: _Group | None) -> _Group:
         """Return what a template is signed as now; `before` is outdated."""
         if before is None:
-            values = [_sign(plugin, template) for plugin in self._profile.signers]
+            values = _sign(template, self._profile.signers)
         else:
             values = list(before.signed.values)
-            for i in self._versioned:
-                values[i] = _sign(self._profile.signers[i], template)
+            signers = [self._profile.signers[i] for i in self._versioned]
+            for i, value in zip(self._versioned, _sign(template, signers), strict=True):
+                values[i] = value
         if len(self._signed) >= MAX_SIGNED:
             # Most belong to templates that are gone.
             for table in (self._signed, self._groups, self._caches, self._similar):
@@ -419,11 +421,14 @@ def _signing_version(plugin: Plugin) -> int:
         raise_plugin_failed(plugin.name, "SignPod", error)
 
 
-def _sign(plugin: Plugin, template: PodSignatureGroup) -> Hashable:
-    """Return what the plugin reads of the group. PluginFailed if it raises or the value is not hashable."""
+def _sign(template: PodSignatureGroup, plugins: Sequence[Plugin]) -> list[Hashable]:
+    """Return what each plugin reads of the group. PluginFailed if one raises or a value is not hashable."""
+    values: list[Hashable] = []
     try:
-        signed = plugin.sign_group(template)
-        hash(signed)
-        return signed
+        for plugin in plugins:
+            value = plugin.sign_group(template)
+            hash(value)
+            values.append(value)
     except BaseException as error:
-        raise_plugin_failed(plugin.name, "SignPod", error)
+        raise_plugin_failed(plugins[len(values)].name, "SignPod", error)
+    return values

@@ -108,10 +108,9 @@ class RowFilters(Struct, eq=False):
         self._stale = {each.plugin.name for each in self._plugins}
 
     def copy(self) -> RowFilters:
-        """Return the same results, which change independently."""
+        """Return the same results, which change independently; what a code stands for is shared."""
         twin = copy(self)
         twin._codes = None if self._codes is None else self._codes.copy()
-        twin.statuses, twin._places, twin._code_of = [*self.statuses], [*self._places], {**self._code_of}
         twin._bases, twin._stale = {**self._bases}, {*self._stale}
         return twin
 
