@@ -177,6 +177,8 @@ class RowFilters(Struct, eq=False):
 
     def _activate(self, skipped: frozenset[str]) -> None:
         before, self.skipped = self.skipped, skipped
+        if skipped == before:
+            return
         names = {each.plugin.name for each in self._plugins}
         changed = names if before is None else names & (skipped ^ before)
         if changed:

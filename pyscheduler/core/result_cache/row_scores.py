@@ -203,6 +203,8 @@ class RowScores(Struct, eq=False):
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreScore skipped. Return True if others are left out than before."""
         before, self.skipped = self.skipped, skipped
+        if skipped == before:
+            return False
         if before is not None and (skipped ^ before).isdisjoint({each.plugin.name for each in self._plugins}):
             return False
         self._is_current = False
