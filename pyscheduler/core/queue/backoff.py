@@ -106,6 +106,7 @@ class BackoffQueue:
         self._rejected = _Batches(lambda: OrderedPods(sort.sort_key, by_priority_and_time, failed, index))
         self._errors = _Batches(self._rejected.new_batch)
         self._no_early_pop_until = 0.0
+        self._newest_event = 0  # when an attempt failed last
 
     def __len__(self) -> int:
         return len(self._rejected) + len(self._errors)
@@ -137,13 +138,15 @@ class BackoffQueue:
         head = self._rejected.first()
         return None if head is None else max(head.timestamp + EARLY_POP_DELAY, self._no_early_pop_until)
 
-    def delay_early_pops(self, now: float) -> None:
-        """Pause early pops after a failed attempt: the next one would probably fail as well."""
+    def delay_early_pops(self, now: float, newest_event: int) -> None:
+        """Pause early pops after a failed attempt, with the number of the newest event: the next would fail as well."""
         self._no_early_pop_until = now + EARLY_POP_PAUSE
+        self._newest_event = newest_event
 
-    def allow_early_pops(self) -> None:
-        """End the pause of early pops after an event that may help a pod."""
-        self._no_early_pop_until = 0.0
+    def allow_early_pops(self, event: float = math.inf) -> None:
+        """End the pause of early pops after an event that may help a pod, unless it is older than the last failure."""
+        if event > self._newest_event:
+            self._no_early_pop_until = 0.0
 
     def expired(self, now: float) -> OrderedPods | None:
         """Return pods with an expired backoff, rejected pods before those with an error, or None."""

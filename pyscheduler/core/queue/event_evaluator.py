@@ -60,6 +60,19 @@ class EventEvaluator:
         strategies = {hints.evaluate(queued, event, pod) for pod in _concerned_members(queued, hints, event)}
         return next((how for how in _STRONGEST_FIRST if how in strategies), QueueingStrategy.SKIP)
 
+    def strategy_since(self, queued: QueuedPod, events: Sequence[ClusterEvent] | None) -> QueueingStrategy:
+        """Return the strongest effect of the events during the attempt that rejected a pod; None: some were dropped."""
+        if events is None or not queued.rejectors:
+            return QueueingStrategy.AFTER_BACKOFF
+        strongest = QueueingStrategy.SKIP
+        for event in events:
+            strategy = self.strategy(queued, event)
+            if strategy is not QueueingStrategy.SKIP:
+                strongest = strategy
+                if strategy is QueueingStrategy.IMMEDIATELY or not queued.pending_plugins:
+                    break
+        return strongest
+
     def strategy_in_group(self, queued: QueuedPod, group: HintGroup, move: Move) -> QueueingStrategy:
         """Return the effect on a pod of the group, which all of them share."""
         shared = None if queued.pod.uid == move.pod_uid else self._shared_strategy(group, move)

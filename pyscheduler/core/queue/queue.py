@@ -1,5 +1,7 @@
 """Scheduling queue: every pending pod is in exactly one tier; all transitions between tiers are here.
 
+`EventRequeuer` decides which events end the wait of an unschedulable pod, and calls back to requeue it.
+
     add, update ──PreEnqueue──▶ active ──pop──▶ in flight ──done──▶ (bound, deleted)
                       │           ▲  ▲              │ add_unschedulable
                       │      tick │  │ pop, when    ▼
@@ -41,6 +43,7 @@ from pyscheduler.core.queue.backoff import Backoff
 from pyscheduler.core.queue.contents import QueueContents
 from pyscheduler.core.queue.entry import Tier
 from pyscheduler.core.queue.event_evaluator import EventEvaluator
+from pyscheduler.core.queue.event_requeuer import EventRequeuer
 from pyscheduler.core.queue.gates import Gates
 from pyscheduler.core.queue.hints import Hints, QueueingStrategy, for_pod
 from pyscheduler.core.queue.nominator import Nominator
@@ -80,7 +83,6 @@ class SchedulingQueue(QueueContents):
         """Work that `process_backlog` does in slices; no pod is popped before it is done."""
         self._instrument = instrument
         self._max_in_unschedulable = max_in_unschedulable
-        self._last_failure_event = 0  # the number of the newest event when an attempt failed last
         self._next_flush = 0.0
         self._set_profiles(profiles, backoff)
 
@@ -100,6 +102,7 @@ class SchedulingQueue(QueueContents):
         """The tier of every pod by UID; after a reconfiguration, of every pod that is readmitted."""
         self.active, self._backoff_queue = self._tiers.active, self._tiers.backoff
         self._unschedulable, self._members = self._tiers.unschedulable, self._tiers.members
+        self._requeuer = EventRequeuer(self._tiers, self._events, self.gates, instrument, self._requeue)
 
     def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
         """Switch to new profiles: every pod is readmitted and may be retried at once; pods of removed profiles leave.
@@ -147,7 +150,7 @@ class SchedulingQueue(QueueContents):
             tier.replace(new)
             self.nominator.update(old, new)
             if (queued := self._waiting_for_events(new.uid)) is not None:
-                self._requeue_on_events(queued, events, now)
+                self._requeuer.requeue_on(queued, events, now)
 
     def delete(self, uid: str, placed_on: str = "") -> None:
         """Remove a pod that was deleted, or bound to `placed_on` by another scheduler."""
@@ -165,13 +168,6 @@ class SchedulingQueue(QueueContents):
     def _waiting_for_events(self, uid: str) -> QueuedPod | None:
         """Return the pod, or its group, if that is unschedulable; otherwise None."""
         return self._unschedulable.get(uid if (entry := self._members.entry_of(uid)) is None else entry.pod.uid)
-
-    def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
-        for event in events:
-            how = self._events.strategy(queued, event)
-            if how is not _SKIP and self._move_pod(queued, how, labels.label_of(event), now):
-                self._backoff_queue.allow_early_pops()
-                return
 
     def pop(self, now: float) -> QueuedPod | None:
         """Remove the pod to attempt next, put it in flight and return it; None if there is none.
@@ -215,9 +211,9 @@ class SchedulingQueue(QueueContents):
         self._backoff_policy.count_failure(queued)
         if isinstance(queued, QueuedPodGroup):
             self._members.rank(queued)
-        self._backoff_queue.delay_early_pops(now)
-        self._last_failure_event = self.backlog.number
-        self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
+        self._backoff_queue.delay_early_pops(now, self.backlog.number)
+        how = self._events.strategy_since(queued, self._in_flight.events_since_start(queued.pod.uid))
+        self._requeue(queued, how, labels.ATTEMPT_FAILURE, now)
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod: events need not be recorded for it any more."""
@@ -225,19 +221,6 @@ class SchedulingQueue(QueueContents):
             self._in_flight.done(uid)
             if uid in self._rejections.by_uid:
                 self._rejections.remove(uid)
-
-    def _replay(self, queued: QueuedPod) -> QueueingStrategy:
-        """Return the effect of the events since the pod was popped, now that its rejectors are set."""
-        events = self._in_flight.events_since_start(queued.pod.uid)
-        if events is None or not queued.rejectors:
-            return _AFTER_BACKOFF
-        strategy = _SKIP
-        for event in events:
-            how = self._events.strategy(queued, event)
-            if how is _IMMEDIATELY or (how is _AFTER_BACKOFF and not queued.pending_plugins):
-                return how
-            strategy = how if how is _AFTER_BACKOFF else strategy
-        return strategy
 
     # Pod groups
 
@@ -251,16 +234,17 @@ class SchedulingQueue(QueueContents):
             tier.remove(uid)
             how = _AFTER_BACKOFF
         # The plugins have just been run for the only member.
-        self._requeue_or_hold(group, how, label, now, admitted=tier is None and len(group.members) == 1)
+        is_admitted = True if tier is None and len(group.members) == 1 else None
+        self._requeue_or_hold(group, how, label, now, is_admitted)
 
     def _requeue_or_hold(
-        self, group: QueuedPodGroup, how: QueueingStrategy, label: str, now: float, *, admitted: bool = False
+        self, group: QueuedPodGroup, how: QueueingStrategy, label: str, now: float, is_admitted: bool | None = None
     ) -> None:
         self._groups.changed.pop(group.key, None)  # this is what `update_groups` would do again
         if self._members.reason_to_wait(group):
             self._members.hold(group, now)
         else:
-            self._requeue(group, how, label, now, admitted)
+            self._requeue(group, how, label, now, is_admitted)
 
     def update_groups(self, now: float) -> None:
         """Requeue or hold the pod groups with other members or requirements than before."""
@@ -334,8 +318,7 @@ class SchedulingQueue(QueueContents):
     def _steps(self, task: Task) -> Iterator[bool]:
         """Process a task; yields after each pod, or group of equal pods, True if an event has moved the pod."""
         if isinstance(task, Move):
-            for candidate in self._events.candidates(task, self._unschedulable):
-                yield candidate is not None and self._evaluate_event(*candidate, task)
+            yield from self._requeuer.steps(task)
         elif isinstance(task, Release):
             while (batch := self._backoff_queue.expired(task.at)) is not None:
                 for _ in self.active.take(batch):
@@ -363,9 +346,7 @@ class SchedulingQueue(QueueContents):
                 if self._tiers.previous is not None and (queued := self._tiers.previous.remove(uid)) is not None:
                     self._readmit(queued, task)
             elif isinstance(task, Move):
-                group = self._unschedulable.group_of(uid)
-                if group is not None and task.concerns(group):
-                    self._evaluate_event(group.get(uid), None, task)
+                self._requeuer.catch_up(uid, task)
 
     def activate(self, pods: Iterable[Pod], now: float) -> None:
         """Make pods active regardless of backoff; those in flight are retried afterwards. Gates still apply."""
@@ -377,8 +358,8 @@ class SchedulingQueue(QueueContents):
             if uid in self._in_flight.pods:
                 self._in_flight.record(for_pod(pod if entry is None else entry.pod, labels.FORCE_ACTIVATE))
             elif tier is not None and tier is not self.active:
-                queued, admitted = tier.remove(uid), not isinstance(tier, HintGroup)
-                self._requeue(queued, _IMMEDIATELY, labels.FORCE_ACTIVATE, now, admitted)
+                is_admitted = None if isinstance(tier, HintGroup) else True
+                self._requeue(tier.remove(uid), _IMMEDIATELY, labels.FORCE_ACTIVATE, now, is_admitted)
 
     def requeue(self, pod: Pod, label: str, now: float) -> None:
         """Retry an unschedulable pod after its backoff, whichever plugins rejected it. Gates still apply."""
@@ -386,7 +367,7 @@ class SchedulingQueue(QueueContents):
         if pod.uid in self._in_flight.pods:
             self._in_flight.record(for_pod(pod, label))
         elif (queued := self._waiting_for_events(pod.uid)) is not None:
-            self._requeue_on_events(queued, (for_pod(queued.pod, label),), now)
+            self._requeuer.requeue_on(queued, (for_pod(queued.pod, label),), now)
 
     def tick(self, now: float) -> None:
         """End expired backoffs, and every 30 seconds retry the pods that have been unschedulable for too long."""
@@ -421,76 +402,36 @@ class SchedulingQueue(QueueContents):
             self._in_flight.record(TIMEOUT)
             self.backlog.move(TIMEOUT, now, None, has_expired).with_gated = True
 
-    def _evaluate_event(self, queued: QueuedPod, how: QueueingStrategy | None, move: Move) -> bool:
-        """Evaluate an event for a pod once, unless it has left the tier; returns True if the pod was requeued.
+    def _requeue(
+        self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, is_admitted: bool | None = None
+    ) -> bool:
+        """Put a pod that is in no tier into the right one; returns False if it needs a further event.
 
-        `how` is the effect of the event on all pods of its group, or None.
+        `is_admitted` is the result of the gates if they have just been run.
         """
-        if queued.last_event_number >= move.number or (group := self._unschedulable.group_with(queued)) is None:
-            return False
-        queued.last_event_number = move.number
-        if move.only is not None and not move.only(queued):
-            return False
-        if move.event is TIMEOUT:
-            queued.flushed, queued.last_flush = True, move.at
-        # Checked first, since hundreds of gated preemptors may wait, each with the events of all others' victims.
-        if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
-            self._unschedulable.update_gate(group)
-            return False
-        if how is None:
-            how = self._events.strategy_in_group(queued, group, move)
-            has_moved = how is not _SKIP and self._move_pod(queued, how, move.label, move.at)
-        elif queued.gating_plugin:
-            has_moved = self._move_pod(queued, how, move.label, move.at)
-        else:  # no plugin was called that could have removed the pod
-            has_moved = self._requeue(group.remove(queued.pod.uid), how, move.label, move.at)
-        if has_moved and move.number > self._last_failure_event:
-            self._backoff_queue.allow_early_pops()
-        return has_moved
-
-    def _move_pod(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
-        """Requeue an unschedulable pod unless a plugin's call has removed it; returns False if it stays or is gated."""
-        if queued.gating_plugin:
-            return self._wake_gated(queued, how, label, now)
-        return self._unschedulable.discard(queued) and self._requeue(queued, how, label, now)
-
-    def _wake_gated(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
-        """Requeue a gated pod if it is admitted now; it keeps its position if the same plugin still gates it."""
-        gate, admitted = queued.gating_plugin, self.gates.admit(queued)
-        if not admitted and queued.gating_plugin == gate:
-            self._unschedulable.update_gate(self._unschedulable.group_of(queued.pod.uid))
-            self._instrument.queue_incoming(_UNSCHEDULABLE, label)
-            return False
-        if not self._unschedulable.discard(queued):
-            return False
-        if not admitted:
+        key = self._members.key_of(queued.pod) if self._groups.is_enabled else None
+        if key is None and how is _SKIP:
+            is_admitted = False
+        elif is_admitted is None:
+            is_admitted = self.gates.admit(queued)
+        if not is_admitted:
             self._add_to_unschedulable(queued, label)
             return False
-        return self._requeue(queued, how, label, now, admitted)
-
-    def _requeue(
-        self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, admitted: bool = False
-    ) -> bool:
-        """Put a pod that is in no tier into the right one; returns False if it needs a further event."""
-        if self._groups.is_enabled and (key := self._members.key_of(queued.pod)) is not None:
-            if admitted or self.gates.admit(queued):
-                self._join(self._members.add(queued, key, now), queued, how, label, now)
-                return True
-        elif how is not _SKIP and (admitted or self.gates.admit(queued)):
-            if self._groups.is_enabled:
-                self._members.restore_claim(queued)
-            backs_off = how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now)
-            if backs_off and not self._members.skips_backoff(queued, now):
-                self._backoff_queue.add(queued)
-                self._instrument.queue_incoming(_BACKOFF, label)
-            else:
-                if queued.initial_attempt is None:
-                    queued.initial_attempt = now
-                self.active.add(queued)
-                self._instrument.queue_incoming(_ACTIVE, label)
+        if key is not None:
+            self._join(self._members.add(queued, key, now), queued, how, label, now)
             return True
-        self._add_to_unschedulable(queued, label)
-        return False
+        if self._groups.is_enabled:
+            self._members.restore_claim(queued)
+        backs_off = how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now)
+        if backs_off and not self._members.skips_backoff(queued, now):
+            self._backoff_queue.add(queued)
+            self._instrument.queue_incoming(_BACKOFF, label)
+        else:
+            if queued.initial_attempt is None:
+                queued.initial_attempt = now
+            self.active.add(queued)
+            self._instrument.queue_incoming(_ACTIVE, label)
+        return True
 
     def _add_to_unschedulable(self, queued: QueuedPod, label: str) -> None:
         self._unschedulable.add(queued)
