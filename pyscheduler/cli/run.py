@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import click
 
@@ -19,6 +17,7 @@ from pyscheduler.cli.compat import Legacy
 from pyscheduler.cli.endpoints import EndpointOptions
 from pyscheduler.cli.pod_groups import PodGroupControllerRunner
 from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.cli.stop_signals import until_signalled
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.kube.connection import CONNECTIONS, ConnectionOptions, connect_when_available
@@ -33,9 +32,7 @@ from pyscheduler.shell.scheduling_policy import set_batch_scheduling_policy
 from pyscheduler.shell.serving.health import Check, Checks
 from pyscheduler.shell.watchdog import Watchdog
 
-Result = TypeVar("Result")
 log = logs.get("run")
-STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @click.command(cls=SectionedCommand)
@@ -180,26 +177,3 @@ def health_checks(scheduler: Scheduler, live: Mapping[str, Check], healthz: Mapp
     # kube-scheduler has both names; here listed objects have also passed through the event handlers.
     ready = {"informer-sync": informers, "sched-handler-sync": informers, "watch": watches, "shutdown": shutdown}
     return Checks(live, healthz, ready)
-
-
-async def until_signalled(
-    main: Callable[[], Coroutine[Any, Any, Result]], signals: Sequence[signal.Signals] = STOP_SIGNALS
-) -> Result | None:
-    """Return the coroutine's result, None if a signal cancelled it. Its exceptions are raised."""
-    work = asyncio.create_task(main())
-
-    def stop() -> None:
-        log.info("Stopping")
-        work.cancel()
-
-    for number in signals:
-        if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-            continue  # started by nohup
-        asyncio.get_running_loop().add_signal_handler(number, stop)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        return None

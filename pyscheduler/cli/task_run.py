@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,6 +31,7 @@ from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord, TaskSpec
 from pyscheduler.cli import task_view
 from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.stop_signals import until_signalled
 from pyscheduler.cli.task_logs import log_store, source_of
 from pyscheduler.cli.task_view import TaskRow
 from pyscheduler.kube.credentials import files_of_environment
@@ -99,7 +99,7 @@ async def work(flags: RunOptions) -> int:
         queue = stack.enter_context(RequestQueue(flags.state))
         queue.set_meta("source", source_of(flags))
         worker = RequestWorker(queue, backend, reporter)
-        return await _until_signalled(worker.run(flags.once))
+        return await until_signalled(partial(worker.run, flags.once)) or 0
 
 
 class _Starting(Protocol):
@@ -159,17 +159,6 @@ def _check_kubeconfig(file: Path | None) -> None:
         raise CommandProblem(f"no kubeconfig was given and this is not a pod of a cluster: {hint}")
     if file is not None and not file.exists():
         raise CommandProblem(f"--kubeconfig {file} does not exist; `pyscheduler up --kubeconfig-out {file}` writes one")
-
-
-async def _until_signalled(work: Awaitable[int]) -> int:
-    """Return the result of `work`, 0 if SIGINT or SIGTERM cancels it."""
-    task = asyncio.ensure_future(work)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        return 0
 
 
 class UpdateReporter:

@@ -28,8 +28,8 @@ from pyscheduler.cli.cluster_file import read_cluster_file
 from pyscheduler.cli.manifest_files import Manifest, apply, read_manifests
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table, pending_reason
-from pyscheduler.cli.run import STOP_SIGNALS, until_signalled
 from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.cli.stop_signals import STOP_SIGNALS, until_signalled
 from pyscheduler.cli.up_objects import crds, storage_classes
 from pyscheduler.cli.up_outputs import check_kubeconfig, copy_kubeconfig, write_snapshot
 from pyscheduler.cli.up_scheduler import InProcessScheduler, SchedulerCommand, StartedScheduler, no_scheduler
