@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import click
@@ -33,7 +36,7 @@ def app() -> None:
 def run() -> NoReturn:
     """Run the command line and exit; print expected errors without a traceback."""
     try:
-        with interrupt.raised():
+        with _interruptible():
             code = app.main(prog_name="pyscheduler", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(interrupt.EXIT_CODE)
@@ -49,3 +52,16 @@ def run() -> NoReturn:
         print(describe(problem), file=sys.stderr)
         sys.exit(1)
     sys.exit(code or 0)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt, so that a command cleans up, if it would end the process."""
+    if signal.getsignal(signal.SIGINT) is not interrupt.exit_process:
+        yield
+        return
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+    finally:
+        signal.signal(signal.SIGINT, interrupt.exit_process)

@@ -26,6 +26,13 @@ sys.setprofile(interrupt)
 from pyscheduler.cli import main
 main()
 """
+IMPORTED_FIRST = """
+import __future__, os, signal, sys
+sys.path[:0] = {path!r}
+before = set(sys.modules)
+from pyscheduler.cli import main
+print(*sorted(set(sys.modules) - before))
+"""
 MISSING = ["config", "validate", "missing.yaml"]
 
 
@@ -56,3 +63,10 @@ def test_ctrl_c_is_ignored_in_the_background_of_a_shell() -> None:
     code, err = run("cli/problems.py", "describe", MISSING, handler="SIG_IGN")
     assert (code, err.count("\n")) == (1, 0)
     assert err.startswith("pyscheduler: missing.yaml: cannot be read")
+
+
+def test_only_signal_is_imported_before_ctrl_c_is_handled() -> None:
+    """The time before that is the interpreter's own: each further import would add to it."""
+    code = IMPORTED_FIRST.format(path=sys.path)  # without site, which imports modules of its own
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["pyscheduler", "pyscheduler.cli", "pyscheduler.cli.interrupt"]
