@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pyscheduler.config.gates import FeatureGates
 from pyscheduler.core.context import Context
+from pyscheduler.core.framework.failure_points import failure_points
 from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.metrics import Metrics
@@ -24,10 +25,10 @@ def register_gauges(metrics: Metrics, context: Context, executor: Executor, gate
             for point, plugin, number in profile.evaluations
         }
 
-    def extension_points() -> Iterator[Labels]:
+    def possible_failures() -> Iterator[Labels]:
+        yield "pyscheduler", "attempt"
         for profile in context.profiles.values():
-            for point, plugins in profile.points.items():
-                yield from ((plugin.name, point) for plugin in plugins)
+            yield from failure_points(profile)
 
     queue = context.queue
     metrics.pending_pods.set_function(queue.pending_counts)
@@ -37,7 +38,7 @@ def register_gauges(metrics: Metrics, context: Context, executor: Executor, gate
     metrics.goroutines.set_function(lambda: {"binding": executor.unfinished})
     metrics.held_up.set_function(executor.bindings.detached_by_plugin)
     metrics.evaluations.set_function(evaluations)
-    metrics.plugin_failures.start_at_zero(extension_points)
+    metrics.plugin_failures.start_at_zero(possible_failures)
     metrics.features.set_function(
         lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in gates.known.values()}
     )

@@ -23,6 +23,7 @@ from pyscheduler.api import (
     Rejection,
     Wait,
 )
+from pyscheduler.core.framework.failure_points import failure_points
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.testing import Harness, node, pod
 from tests.scenarios.fakes import LICENCE, MisbehavingPlugin
@@ -92,6 +93,11 @@ class Counting(Instrument):
     def counted(self) -> set[tuple[str, str]]:
         return {(plugin, point) for plugin, point, _ in self.failures}
 
+    def check_started_at_zero(self, harness: Harness) -> None:
+        """Check that the metric has a 0 before each failure: without it, Prometheus's increase() misses the first."""
+        profiles = harness.machine.context.profiles.values()
+        assert self.counted <= {point for profile in profiles for point in failure_points(profile)}
+
 
 @pytest.fixture(params=[2, 40], ids=["few nodes", "many nodes"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[tuple[Harness, Counting]]:
@@ -101,6 +107,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[tuple[Harness, Counting]
     harness.add(*(node(f"n{i}") for i in range(request.param)))
     yield harness, counting
     MisbehavingPlugin.acts.clear()
+    counting.check_started_at_zero(harness)
 
 
 Cluster = tuple[Harness, Counting]
@@ -159,6 +166,7 @@ def test_pod_is_requeued_when_a_hint_raises_or_returns_a_wrong_value(error: Any)
     harness.advance(3)
     MisbehavingPlugin.acts.clear()
     assert set(harness.assignments) == {"bad"}
+    counting.check_started_at_zero(harness)
 
 
 def send_sigint_in(method: str, monkeypatch: pytest.MonkeyPatch) -> weakref.ref[Harness]:

@@ -240,6 +240,11 @@ async def test_counters_that_should_be_0_are_0_before_they_count(connection: Con
         "pyscheduler_decode_failures_total{resource=pods}",
         "pyscheduler_loop_blocks_total{extension_point=,plugin=}",
         "pyscheduler_plugin_failures_total{extension_point=Bind,plugin=DefaultBinder}",
+        "pyscheduler_plugin_failures_total{extension_point=NormalizeScore,plugin=TaintToleration}",
+        "pyscheduler_plugin_failures_total{extension_point=PreQueueingHint,plugin=VolumeBinding}",
+        "pyscheduler_plugin_failures_total{extension_point=QueueingHint,plugin=NodeAffinity}",
+        "pyscheduler_plugin_failures_total{extension_point=SignPod,plugin=NodeAffinity}",
+        "pyscheduler_plugin_failures_total{extension_point=attempt,plugin=pyscheduler}",
         "pyscheduler_plugin_failures_total{extension_point=Filter,plugin=NodeResourcesFit}",
     ]
     got = samples(metrics)
