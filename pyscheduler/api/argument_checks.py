@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 def check_argument(owner: str, field: str, value: object, types: type | tuple[type, ...], expected: str) -> None:
     """Raise TypeError unless the value has one of the types: `Wait: reason must be a str, not int`."""
@@ -16,3 +18,11 @@ def check_items(owner: str, field: str, value: object, types: type | tuple[type,
     for item in value:
         if not isinstance(item, types):
             raise TypeError(f"{owner}: {field} must be {expected}, not one with {type(item).__name__}")
+
+
+def check_mapping(owner: str, field: str, value: object, types: type | tuple[type, ...], expected: str) -> None:
+    """Raise TypeError unless the value is a mapping of strs to values of these types."""
+    check_argument(owner, field, value, Mapping, expected)
+    assert isinstance(value, Mapping)
+    check_items(owner, field, [*value], str, expected)
+    check_items(owner, field, [*value.values()], types, expected)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from types import NoneType
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
+from pyscheduler.api.argument_checks import check_argument, check_items, check_mapping
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
@@ -37,6 +39,9 @@ class DisruptionMode(enum.StrEnum):
     """All or none."""
 
 
+_FUNCTION: Final[tuple[Any, str]] = ((NoneType, Callable), "a function or None")
+
+
 class TopologyConstraint(Struct, frozen=True):
     """Topology in which the pods of a group are placed in one domain (schedulingConstraints.topology)."""
 
@@ -46,6 +51,11 @@ class TopologyConstraint(Struct, frozen=True):
     """True if all pods must be in one domain; False if that is preferred."""
     domains: Callable[[NodeTable], Ints] | None = None
     """Returns the number of each node's domain, `topology.NO_DOMAIN` for none; None: the values of the label."""
+
+    def __post_init__(self) -> None:
+        check_argument("TopologyConstraint", "key", self.key, str, "a str")
+        check_argument("TopologyConstraint", "required", self.required, bool, "True or False")
+        check_argument("TopologyConstraint", "domains", self.domains, *_FUNCTION)
 
 
 class EvictionRank(enum.IntEnum):
@@ -123,6 +133,15 @@ class PodGroup(Struct, frozen=True):
     accounts: tuple[str, ...] = ()
     """Users and groups of users that the usage counts toward, by `QuotaPlugin.accounts_of`."""
 
+    def __post_init__(self) -> None:
+        for name, types, expected in _FIELDS:
+            if not isinstance(value := getattr(self, name), types):
+                check_argument("PodGroup", name, value, types, expected)
+        check_items("PodGroup", "key", tuple(self.key), str, "a PodGroupKey of strs")
+        for name, check, types, expected in _COLLECTIONS:
+            if (value := getattr(self, name)) not in ((), {}):
+                check("PodGroup", name, value, types, expected)
+
     def shortage(self, roles: Collection[str]) -> str:
         """Return what pods with these roles, one for each pod, lack of the minimums, as text; "" if nothing."""
         if len(roles) < self.min_count:
@@ -132,3 +151,27 @@ class PodGroup(Struct, frozen=True):
             if count < least:
                 return f'{count} of the {least} pods with role "{role}"'
         return ""
+
+
+_STRS: Final = ("queue", "created", "uid", "condition_type", "failure_condition_type", "error")
+_FIELDS: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("key", PodGroupKey, "a PodGroupKey"),
+    ("min_count", int, "an int"),
+    ("priority", (int, NoneType), "an int or None"),
+    ("may_preempt", bool, "True or False"),
+    ("disruption_mode", DisruptionMode, "a DisruptionMode"),
+    ("stale_grace_seconds", (int, float, NoneType), "a number or None"),
+    ("kind", (ResourceKind, NoneType), "a ResourceKind or None"),
+    ("min_subgroups", int, "an int"),
+    ("subgroup_of", *_FUNCTION),
+    ("has_kubernetes_messages", bool, "True or False"),
+    *((name, str, "a str") for name in _STRS),
+)
+"""Name, valid types and their text of the fields of a PodGroup that are not collections."""
+_COLLECTIONS: Final[tuple[tuple[str, Callable[..., None], type, str], ...]] = (
+    ("min_count_by_role", check_mapping, int, "a mapping of roles to ints"),
+    ("min_resources", check_mapping, int, "a mapping of resources to ints"),
+    ("topology", check_items, TopologyConstraint, "a tuple of TopologyConstraints"),
+    ("subgroups", check_items, PodGroup, "a tuple of PodGroups"),
+    ("accounts", check_items, str, "a tuple of strs"),
+)

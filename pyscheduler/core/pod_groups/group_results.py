@@ -14,10 +14,10 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.return_values import InvalidReturnValue
-from pyscheduler.core.framework.result_checks import check_quota_result
+from pyscheduler.core.framework.result_checks import check_quota_result, check_texts
 from pyscheduler.texts import text_of
 
-_KEY = "a PodGroupKey or None"
+_KEY = "a PodGroupKey of strs or None"
 _FOR_EACH_GROUP = (QuotaPlugin.min_run_seconds, QuotaPlugin.seconds_of_turns)
 """They return one number for each of the groups in their second argument, or none."""
 
@@ -57,6 +57,7 @@ def changed_groups(plugin: PodGroupPlugin, event: ClusterEvent) -> dict[PodGroup
     for key in keys:
         if not isinstance(key, PodGroupKey):
             raise InvalidReturnValue(plugin.changed_groups, keys, "PodGroupKeys", shown=f"a {type(key).__name__}")
+        check_texts(plugin.changed_groups, key, len(key), _KEY)
     return keys
 
 
@@ -74,4 +75,6 @@ def call_quota(plugin: QuotaPlugin, method: Callable[..., Any], args: Sequence[A
 def _checked_key(method: Callable[..., Any], key: object) -> PodGroupKey | None:
     if key is not None and not isinstance(key, PodGroupKey):
         raise InvalidReturnValue(method, key, _KEY)
+    if key is not None:
+        check_texts(method, key, len(key), _KEY)
     return key

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from pyscheduler.api import Handle, NoArgs, PodGroup, PodGroupKey, QuotaPlugin, Rejection
+from pyscheduler.api import Handle, NoArgs, PodGroup, PodGroupKey, QuotaPlugin, Rejection, TopologyConstraint
 from pyscheduler.core.framework.result_checks import QUOTA_RESULTS
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
@@ -139,6 +139,79 @@ def test_group_with_a_wrong_result_of_pod_group_is_rejected(requirements: Any, t
     assert failures.texts == [f"LabelGroups PodGroup: pod_group returned {text}"]
 
 
+WRONG_FIELDS: list[tuple[str, object, str]] = [
+    ("key", ("default", "a", ""), "a PodGroupKey, not tuple"),
+    ("key", PodGroupKey("default", cast(Any, 7)), "a PodGroupKey of strs, not one with int"),
+    ("min_count", "2", "an int, not str"),
+    ("min_count_by_role", {"worker": "2"}, "a mapping of roles to ints, not one with str"),
+    ("min_count_by_role", ["worker"], "a mapping of roles to ints, not list"),
+    ("min_resources", {"cpu": 0.5}, "a mapping of resources to ints, not one with float"),
+    ("min_resources", {7: 1}, "a mapping of resources to ints, not one with int"),
+    ("priority", 1.5, "an int or None, not float"),
+    ("may_preempt", None, "True or False, not NoneType"),
+    ("disruption_mode", "Pod", "a DisruptionMode, not str"),
+    ("queue", None, "a str, not NoneType"),
+    ("topology", "zone", "a tuple of TopologyConstraints, not str"),
+    ("topology", ("zone",), "a tuple of TopologyConstraints, not one with str"),
+    ("stale_grace_seconds", "60", "a number or None, not str"),
+    ("created", 0, "a str, not int"),
+    ("uid", None, "a str, not NoneType"),
+    ("kind", "PodGroup", "a ResourceKind or None, not str"),
+    ("condition_type", None, "a str, not NoneType"),
+    ("failure_condition_type", False, "a str, not bool"),
+    ("subgroups", None, "a tuple of PodGroups, not NoneType"),
+    ("subgroups", (KEY,), "a tuple of PodGroups, not one with PodGroupKey"),
+    ("min_subgroups", None, "an int, not NoneType"),
+    ("subgroup_of", {"a": KEY}, "a function or None, not dict"),
+    ("error", None, "a str, not NoneType"),
+    ("has_kubernetes_messages", 1, "True or False, not int"),
+    ("accounts", "alice", "a tuple of strs, not str"),
+    ("accounts", (None,), "a tuple of strs, not one with NoneType"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "text"), WRONG_FIELDS)
+def test_group_with_a_wrong_field_is_rejected_with_plugin_and_field(field: str, value: Any, text: str) -> None:
+    failures, plugin = Failures(), LabelGroups()
+    manager = PodGroupManager(failures)
+    manager.use({"default-scheduler": plugin}, None, (), ())
+    fields: dict[str, Any] = {"key": KEY, "min_count": 1, field: value}
+    plugin.pod_group = lambda key, members: PodGroup(**fields)  # type: ignore[method-assign]
+    manager.set_pod(member("a").build())
+    message = f"TypeError: PodGroup: {field} must be {text}"
+    assert manager.reason_to_wait(KEY, ()) == f'pod group default/a: running PodGroup plugin "LabelGroups": {message}'
+    assert failures.texts == [f"LabelGroups PodGroup: PodGroup: {field} must be {text}"]
+
+
+def test_every_field_of_a_group_is_checked() -> None:
+    assert {field for field, _, _ in WRONG_FIELDS} == set(PodGroup.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"key": None}, "key must be a str, not NoneType"),
+        ({"key": "zone", "required": "no"}, "required must be True or False, not str"),
+        ({"key": "zone", "domains": "zone"}, "domains must be a function or None, not str"),
+    ],
+)
+def test_topology_constraint_with_a_wrong_field_names_it(values: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=f"TopologyConstraint: {text}"):
+        TopologyConstraint(**values)
+
+
+def test_pod_in_a_group_without_a_name_is_a_failure_of_the_plugin() -> None:
+    failures, plugin = Failures(), LabelGroups()
+    manager = PodGroupManager(failures)
+    manager.use({"default-scheduler": plugin}, None, (), ())
+    plugin.group_of = lambda pod: PodGroupKey("default", cast(Any, ["a"]))  # type: ignore[method-assign]
+    manager.set_pod(member("a").build())
+    returned = "PodGroupKey(namespace='default', name=['a'], api='')"
+    assert failures.texts == [
+        f"LabelGroups PodGroup: <lambda> returned {returned}, expected a PodGroupKey of strs or None"
+    ]
+
+
 def test_wrong_role_or_subgroup_of_a_pod_is_a_failure_of_the_plugin() -> None:
     failures, plugin = Failures(), LabelGroups()
     manager = PodGroupManager(failures)
@@ -152,7 +225,7 @@ def test_wrong_role_or_subgroup_of_a_pod_is_a_failure_of_the_plugin() -> None:
     manager.reason_to_wait(KEY, [pod])
     assert failures.texts == [
         "LabelGroups PodGroup: <lambda> returned None, expected a str",
-        "LabelGroups PodGroup: <lambda> returned str, expected a PodGroupKey or None",
+        "LabelGroups PodGroup: <lambda> returned str, expected a PodGroupKey of strs or None",
     ]
 
 
