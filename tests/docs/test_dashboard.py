@@ -67,6 +67,24 @@ def test_panel_has_required_fields(panel: dict[str, Any]) -> None:
     assert all(re.search(rf"by \([^)]*\b{name}\b", target["expr"]) for target in panel["targets"] for name in named)
 
 
+def test_metrics_to_alert_on_have_a_panel_and_count_as_failures_of_the_last_hour() -> None:
+    """Those are the metrics that docs/operations.md names."""
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    alerts = re.search(r"Alert if one of these is not 0:(.*?)\n- ", operations, re.DOTALL)
+    assert alerts is not None
+    metrics = set(re.findall(r"`(\w+)", alerts[1]))
+    assert len(metrics) >= 5
+    hour = {name for panel in PANELS if "last hour" in panel["title"] for name in panel_metrics(panel)}
+    others = {name for panel in PANELS if "last hour" not in panel["title"] for name in panel_metrics(panel)}
+    assert (metrics - hour, metrics - others) == (set(), set())
+
+
+def panel_metrics(panel: dict[str, Any]) -> Iterator[str]:
+    """Yield the metrics that a panel shows."""
+    for target in panel["targets"]:
+        yield from (name for name, _ in selectors(target["expr"]))
+
+
 def test_dashboard_has_required_fields() -> None:
     assert {"uid", "title", "schemaVersion", "version", "time", "refresh", "templating"} <= DASHBOARD.keys()
     assert len({panel["id"] for panel in PANELS}) == len(PANELS)
