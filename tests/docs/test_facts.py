@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 
 from pyscheduler import intree
 from pyscheduler.api import Plugin, Reads
+from pyscheduler.cli import compat
 from pyscheduler.config.load import loads
 from pyscheduler.core.framework.registry import POINTS
+from pyscheduler.core.queue import labels
 from pyscheduler.intree.resource_claims import metrics as device_metrics
 from pyscheduler.shell.counting import Metric
 from pyscheduler.shell.metrics import Metrics
@@ -70,8 +73,8 @@ def test_guide_lists_every_level_of_reads() -> None:
 
 def test_metrics_page_lists_each_with_its_type_and_labels() -> None:
     documented: dict[str, tuple[str, set[str]]] = {}
-    for name, kind, labels, _ in rows("docs/metrics.md", "What is served"):
-        documented[words_in_code(name)[0]] = (kind, names(labels) - {""})
+    for name, kind, label_names, _ in rows("docs/metrics.md", "What is served"):
+        documented[words_in_code(name)[0]] = (kind, names(label_names) - {""})
     process = {name for name in documented if name.startswith("process_")}
     assert process == {"process_cpu_seconds_total"}
     metrics = Metrics()
@@ -94,6 +97,23 @@ kind: KubeSchedulerConfiguration
 percentageOfNodesToScore: 50
 parallelism: 4
 """
+
+
+def test_metrics_page_lists_our_own_events() -> None:
+    """Those of core/queue/labels.py are called ours there; the others are made where they happen."""
+    ours = re.findall(r'^\w+ = "(\w+)"\n"""Ours:', Path(labels.__file__).read_text(), re.MULTILINE)
+    assert len(ours) >= 5
+    page = dict(rows("docs/metrics.md", "Metrics with another meaning here"))
+    documented = set(words_in_code(page["`scheduler_queue_incoming_pods_total`"]))
+    assert {*ours, "SucceededPodAdd", "TimeElapsed"} <= documented
+
+
+def test_operations_page_lists_every_flag_that_is_ignored_or_rejected() -> None:
+    documented = words_in_code(" ".join(row[0] for row in rows("docs/operations.md", "Replace kube-scheduler")))
+    groups = ("metric", "http2", "log-", "permit-")  # the page names these, not each flag
+    names = [flag.name for flag in compat.IGNORED if not any(group in flag.name for group in groups)]
+    rejected = [name.replace("_", "-") for name in compat._UNSUPPORTED]
+    assert {f"--{name}" for name in (*names, *rejected)} <= set(documented)
 
 
 def test_configuration_page_lists_every_setting_that_warns() -> None:
