@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyscheduler.api import Candidate, Pod, PodKinds
 from pyscheduler.core.state.signatures import PodSignatures
-from pyscheduler.intree.preemption.budgets import Budgets
+from pyscheduler.intree.preemption.budgets import MOST_BUDGETS, Budgets, _compile
 from pyscheduler.intree.preemption.go_sort import go_sort
 from pyscheduler.intree.preemption.losses import OFFSET, best, least, loss, losses_of
 from pyscheduler.intree.preemption.victims import by_importance
@@ -62,6 +62,44 @@ def budgets(draw: st.DrawFn) -> Budgets:
     found = Budgets(objects)
     found.refresh(1)
     return found
+
+
+REQUIREMENTS = st.one_of(
+    st.builds(
+        lambda key, operator, values: {"key": key, "operator": operator, "values": sorted(values)},
+        st.sampled_from(["app", "tier"]),
+        st.sampled_from(["In", "NotIn"]),
+        st.sets(st.sampled_from("xyz"), min_size=1),
+    ),
+    st.builds(
+        lambda key, operator: {"key": key, "operator": operator},
+        st.sampled_from(["app", "tier", "zone"]),
+        st.sampled_from(["Exists", "DoesNotExist"]),
+    ),
+)
+
+
+@quick(EXAMPLES)
+@given(st.lists(st.tuples(st.lists(REQUIREMENTS, min_size=1, max_size=3), st.integers(0, 3)), max_size=40), pods(4))
+def test_counted_budgets_are_the_strictest_of_those_that_cover_a_pod(
+    drawn: list[tuple[list[dict[str, Any]], int]], on_node: list[Pod]
+) -> None:
+    objects = {
+        ("a", f"b{i:02}"): {
+            "spec": {"selector": {"matchExpressions": requirements}},
+            "status": {"disruptionsAllowed": allowed},
+        }
+        for i, (requirements, allowed) in enumerate(drawn)
+    }
+    found = Budgets(objects)
+    found.refresh(1)
+    for each in on_node:
+        compiled = [budget for _, source in sorted(objects.items()) if (budget := _compile(source)) is not None]
+        covering = [budget for budget in compiled if each.namespace == "a" and budget.covers(each)]
+        strictest = sorted(covering, key=lambda budget: budget.allowed)[:MOST_BUDGETS]
+        expected = [budget for budget in covering if budget in strictest]
+        counted = found._covering(each.signature)
+        assert [(b.selector, b.allowed) for b in counted] == [(b.selector, b.allowed) for b in expected]
 
 
 def columns_of(nodes: list[list[Pod]], kinds: PodKinds) -> np.ndarray[Any, np.dtype[np.int32]]:

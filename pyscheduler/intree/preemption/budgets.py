@@ -6,8 +6,11 @@ kube-scheduler's FilterVictimsWithPDBViolation).
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -23,6 +26,10 @@ from pyscheduler.intree._label_selectors import read_selector
 PDB = ResourceKind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
 
+_Key = tuple[str, str]
+"""Namespace and name."""
+_Label = tuple[str, str] | None
+"""Key and value of a label that pods need; None for a budget that covers pods with various labels."""
 _MOST_PODS = 1 << 31
 """Upper bound of the number of pods on a node."""
 MOST_BUDGETS = 16
@@ -41,14 +48,48 @@ class _Budget:
         return pod.name not in self.processed and self.selector.matches(pod.labels)
 
 
+class _BudgetIndex:
+    """Budgets of one namespace by a label of the pods that they cover, the strictest first.
+
+    After each change of a budget every kind of pods is matched again, and thousands of budgets may cover as many kinds.
+    """
+
+    def __init__(self, budgets: Sequence[_Budget]) -> None:
+        self._by_label: dict[_Label, list[tuple[int, int, _Budget]]] = {}
+        """Budgets by the labels of which pods need one, each with what it allows and its place among the names."""
+        common: Counter[_Label] = Counter(
+            label for budget in budgets for values in _needed_labels(budget) for label in values
+        )
+        for place, budget in sorted(enumerate(budgets), key=lambda each: each[1].allowed):
+            rarest: Iterable[_Label] = min(
+                _needed_labels(budget), key=lambda values: sum(common[label] for label in values), default=(None,)
+            )
+            for label in rarest:
+                self._by_label.setdefault(label, []).append((budget.allowed, place, budget))
+
+    def counted(self, labels: Mapping[str, str]) -> Sequence[_Budget]:
+        """Return the budgets that are counted for pods with these labels, by name."""
+        candidates = heapq.merge(*(self._by_label.get(label, ()) for label in (None, *labels.items())))
+        covering = (each for each in candidates if each[2].selector.matches(labels))
+        return [budget for _, budget in sorted(each[1:] for each in islice(covering, MOST_BUDGETS))]
+
+
+def _needed_labels(budget: _Budget) -> list[set[_Label]]:
+    """Return for each label that pods need the values of which they need one."""
+    needed = (each for each in budget.selector.requirements if each.operator == "In")
+    return [{(each.key, value) for value in each.values} for each in needed]
+
+
 class Budgets:
-    """PodDisruptionBudgets of a cluster, compiled per namespace on first use and again when one has changed."""
+    """PodDisruptionBudgets of a cluster, compiled on first use and again when they have changed."""
 
     def __init__(self, objects: Mapping[tuple[str, str], dict[str, Any]]) -> None:
         self._objects = objects
         self._version = -1
-        self._by_namespace: dict[str, list[dict[str, Any]]] = {}
-        self._compiled: dict[str, tuple[_Budget, ...]] = {}
+        self._by_namespace: dict[str, list[_Key]] = {}
+        self._compiled: dict[_Key, tuple[dict[str, Any], _Budget | None]] = {}
+        """Budgets with the objects that they were compiled from; None for one that covers no pod."""
+        self._indexes: dict[str, _BudgetIndex] = {}
         self._coverage: WeakKeyDictionary[PodKinds, _Coverage] = WeakKeyDictionary()
         self._counted: WeakKeyDictionary[PodSignature, Sequence[_Budget]] = WeakKeyDictionary()
 
@@ -62,10 +103,10 @@ class Budgets:
             return
         self._version = version
         self._by_namespace.clear()
-        for namespace, name in sorted(self._objects):  # a pod may violate one budget and thereby spare those after it
-            source = self._objects[namespace, name]
-            self._by_namespace.setdefault(namespace, []).append(source)
-        self._compiled.clear()
+        for key in sorted(self._objects):  # a pod may violate one budget and thereby spare those after it
+            self._by_namespace.setdefault(key[0], []).append(key)
+        self._compiled = {key: each for key, each in self._compiled.items() if self._objects.get(key) is each[0]}
+        self._indexes.clear()
         self._coverage.clear()
         self._counted.clear()
 
@@ -118,21 +159,20 @@ class Budgets:
         """Return the budgets that are counted for pods of a signature, by name."""
         counted = self._counted.get(signature)
         if counted is None:
-            found = [budget for budget in self._of(signature) if budget.selector.matches(signature.labels)]
-            strictest = sorted(range(len(found)), key=lambda i: found[i].allowed)[:MOST_BUDGETS]
-            counted = self._counted[signature] = [found[i] for i in sorted(strictest)]
+            index = self._indexes.get(signature.namespace) or self._index(signature.namespace)
+            counted = self._counted[signature] = index.counted(signature.labels) if signature.labels else ()
         return counted
 
-    def _of(self, signature: PodSignature) -> Sequence[_Budget]:
-        """Return the budgets that may cover pods of a signature."""
-        if not self._by_namespace or not signature.labels:
-            return ()
-        compiled = self._compiled.get(signature.namespace)
-        if compiled is None:
-            sources = self._by_namespace.get(signature.namespace, ())
-            compiled = tuple(budget for source in sources if (budget := _compile(source)) is not None)
-            self._compiled[signature.namespace] = compiled
-        return compiled
+    def _index(self, namespace: str) -> _BudgetIndex:
+        """Index the budgets of a namespace; only those that have changed are compiled."""
+        budgets = []
+        for key in self._by_namespace.get(namespace, ()):
+            if key not in self._compiled:
+                self._compiled[key] = self._objects[key], _compile(self._objects[key])
+            if (budget := self._compiled[key][1]) is not None:
+                budgets.append(budget)
+        index = self._indexes[namespace] = _BudgetIndex(budgets)
+        return index
 
 
 def _is_violated(budgets: Iterable[_Budget], pod: Pod, left: dict[_Budget, int]) -> bool:
