@@ -5,7 +5,7 @@ For work off the hot path. Rate limit, credentials, deadlines and retries are th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
@@ -17,7 +17,9 @@ from pyscheduler.kube.paths import object_path
 
 T = TypeVar("T")
 Json = dict[str, Any]
-PatchType = Literal["merge", "strategic-merge"]
+PatchType = Literal["json", "merge", "strategic-merge"]
+Patch = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""A patch; a JSON patch is a list of operations."""
 
 PAGE: Final = 1000
 """Limit of one list call."""
@@ -73,7 +75,7 @@ class ObjectClient:
         self,
         kind: ResourceKind,
         key: tuple[str, str],
-        change: Mapping[str, Any],
+        change: Patch,
         type: PatchType = "merge",
         subresource: str = "",
     ) -> None:
@@ -139,4 +141,4 @@ def _decoded(body: bytes, type: type[T]) -> T:
         raise ApiError(0, "Undecodable", f"the response cannot be decoded: {problem}") from None
 
 
-__all__ = ["PAGE", "Json", "Listing", "ObjectClient", "PatchType"]
+__all__ = ["PAGE", "Json", "Listing", "ObjectClient", "Patch", "PatchType"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.truncation import truncated
+from pyscheduler.truncation import event_name, truncated
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,10 @@ from pyscheduler.truncation import truncated
 )
 def test_text_is_truncated_at_a_character_boundary(text: str, written: str) -> None:
     assert truncated(text, 1024) == written
+
+
+def test_event_names_are_valid() -> None:
+    assert event_name("pod", 255) == "pod.ff"
+    long = event_name("p." * 126, 2**60)
+    assert len(long) <= 253
+    assert ".." not in long

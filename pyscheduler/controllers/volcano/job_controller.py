@@ -19,6 +19,7 @@ from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, Key, Volcano
 from pyscheduler.kube.errors import is_not_found
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler.kube.paths import EVENTS, PODS
+from pyscheduler.truncation import MAX_NOTE, event_name, truncated
 
 CONTROLLER: Final = "pyscheduler-volcano-jobs"
 _SHARED: Final = {
@@ -26,7 +27,8 @@ _SHARED: Final = {
     "ConfigMap": ResourceKind("", "v1", "configmaps", "ConfigMap"),
 }
 _CONFLICT: Final = 409
-_LONGEST_NOTE: Final = 1024
+_REJECTED: Final = (400, 403, 413, 422)
+"""Statuses of writes that fail until the Job or the rights of the scheduler change."""
 
 Json = dict[str, Any]
 
@@ -72,9 +74,21 @@ class VolcanoJobController:
         if plan.delete_job:
             await self._ignoring(self._client.delete, JOBS, key, uid)
             return
+        try:
+            await self._execute(key, job, known, plan, group)
+        except ApiError as problem:
+            if problem.status in _REJECTED:
+                await self._report(job, known, JobEvent("FailedSync", str(problem), is_warning=True))
+            raise
+        await self._create_pods(key, job, known, plan)
+        if plan.again_after is not None:
+            self._add_after(key, plan.again_after)
+
+    async def _execute(self, key: Key, job: Json, known: _Known, plan: JobPlan, group: Json | None) -> None:
+        """Make the writes of a plan, except that of new pods."""
         if plan.shared and known.shared != plan.shared:
             for obj in plan.shared:
-                await self._create_or_patch(_SHARED[obj["kind"]], obj)
+                await self._create_or_update(known.uid, obj)
             known.shared = plan.shared
         await self._apply_pod_group(job, group, plan.pod_group)
         await self._write_status(key, known, plan.status)
@@ -82,9 +96,6 @@ class VolcanoJobController:
             await self._client.create(EVENTS, _event(job, event, self._wall()))
         for pod in plan.pods_to_delete:
             await self._ignoring(self._client.delete, PODS, (pod.namespace, pod.name), pod.uid)
-        await self._create_pods(key, job, known, plan)
-        if plan.again_after is not None:
-            self._add_after(key, plan.again_after)
 
     async def _write_status(self, key: Key, known: _Known, status: Json) -> None:
         patch = status_patch({"metadata": {}, "status": known.status}, status)
@@ -100,17 +111,17 @@ class VolcanoJobController:
                 await self._client.create(PODS, manifest)
             except ApiError as problem:
                 if problem.status != _CONFLICT:
-                    await self._report(job, known, f"pod {manifest['metadata']['name']}: {problem}")
+                    note = f"pod {manifest['metadata']['name']}: {problem}"
+                    await self._report(job, known, JobEvent("FailedCreatePod", note, is_warning=True))
                     raise
                 is_taken = True
         if is_taken:  # by a pod that the watch has not shown yet, or that another Job of the name has left
             self._add_after(key, RETRY_SECONDS)
 
-    async def _report(self, job: Json, known: _Known, problem: str) -> None:
-        """Create an event about a pod that cannot be created, unless it is the last one."""
-        if problem != known.problem:
-            known.problem = problem
-            event = JobEvent("FailedCreatePod", problem, is_warning=True)
+    async def _report(self, job: Json, known: _Known, event: JobEvent) -> None:
+        """Create an event about a failed write, unless it is the last one."""
+        if event.note != known.problem:
+            known.problem = event.note
             await self._client.create(EVENTS, _event(job, event, self._wall()))
 
     async def _apply_pod_group(self, job: Json, group: Json | None, wanted: Json | None) -> None:
@@ -125,14 +136,25 @@ class VolcanoJobController:
             if patch is not None:
                 await self._client.patch(POD_GROUPS, key, {"spec": patch["status"]})
 
-    async def _create_or_patch(self, kind: ResourceKind, obj: Json) -> None:
+    async def _create_or_update(self, uid: str, obj: Json) -> None:
+        """Create a Service or ConfigMap. One that exists is updated if it belongs to the Job. ApiError if not."""
+        kind, meta = _SHARED[obj["kind"]], obj["metadata"]
         try:
             await self._client.create(kind, obj)
+            return
         except ApiError as problem:
             if problem.status != _CONFLICT:
                 raise
-            meta = obj["metadata"]
-            await self._client.patch(kind, (meta["namespace"], meta["name"]), obj)
+        change = [{"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": uid}]
+        if "data" in obj:
+            change.append({"op": "add", "path": "/data", "value": obj["data"]})
+        try:
+            await self._client.patch(kind, (meta["namespace"], meta["name"]), change, "json")
+        except ApiError as problem:
+            if problem.status not in _REJECTED:
+                raise
+            note = f"{kind.kind} {meta['name']} exists already and does not belong to the Job: {problem}"
+            raise ApiError(problem.status, problem.reason, note) from None
 
     async def _ignoring(self, call: Callable[..., Any], *arguments: Any) -> None:
         """Call the client; an object that exists already, or no longer, is as wanted, or the watch will show it."""
@@ -148,14 +170,14 @@ def _event(job: Json, event: JobEvent, now: float) -> Json:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{meta['name']}.{int(now * 1e6):x}", "namespace": meta["namespace"]},
+        "metadata": {"name": event_name(meta["name"], int(now * 1e9)), "namespace": meta["namespace"]},
         "eventTime": rfc3339_micro(now),
         "reportingController": CONTROLLER,
         "reportingInstance": CONTROLLER,
         "action": event.reason,
         "reason": event.reason,
         "type": "Warning" if event.is_warning else "Normal",
-        "note": event.note[:_LONGEST_NOTE],
+        "note": truncated(event.note, MAX_NOTE),
         "regarding": {
             "apiVersion": API_VERSION,
             "kind": JOBS.kind,

@@ -11,6 +11,8 @@ from pyscheduler.controllers.volcano.pods import GROUP_NAMES, JOB_NAME, JOB_VERS
 
 API_VERSION: Final = "batch.volcano.sh/v1alpha1"
 HOSTS_PATH: Final = "/etc/volcano"
+_MAX_HOSTS: Final = 1 << 20
+"""Maximum bytes of a ConfigMap."""
 _JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 _QUEUE_NAME: Final = "volcano.sh/queue-name"
 _RETRY_COUNT: Final = "volcano.sh/job-retry-count"
@@ -143,6 +145,13 @@ def hosts(job: Mapping[str, Any], spec: JobSpec) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": owned(job, _config_map(job)), "data": data}
 
 
+def hosts_problem(job: Mapping[str, Any], spec: JobSpec) -> str:
+    """Return why a ConfigMap cannot have the host names of the plugin svc, "" if it can."""
+    if SVC not in spec.plugins or 2 * sum(_host_bytes(job, task) for task in spec.tasks) <= _MAX_HOSTS:
+        return ""
+    return f"spec.plugins.svc: Too long: the host names of {spec.replicas} pods exceed the size of a ConfigMap"
+
+
 def owned(job: Mapping[str, Any], name: str) -> Json:
     """Return the metadata of an object that is deleted with the Job."""
     meta = job["metadata"]
@@ -158,11 +167,22 @@ def owned(job: Mapping[str, Any], name: str) -> Json:
 
 
 def _host_names(job: Mapping[str, Any], task: Task) -> list[str]:
+    return [_host_name(job, task, i) for i in range(_number_of_hosts(task))]
+
+
+def _host_bytes(job: Mapping[str, Any], task: Task) -> int:
+    """Return an upper bound of the size of the list of the task's host names."""
+    return _number_of_hosts(task) * (len(_host_name(job, task, task.replicas)) + 1)
+
+
+def _number_of_hosts(task: Task) -> int:
+    return 1 if (task.template.get("spec") or {}).get("hostname") else task.replicas
+
+
+def _host_name(job: Mapping[str, Any], task: Task, index: int) -> str:
     pod_spec = task.template.get("spec") or {}
     subdomain = pod_spec.get("subdomain") or job["metadata"]["name"]
-    if pod_spec.get("hostname"):
-        return [f"{pod_spec['hostname']}.{subdomain}"]
-    return [f"{pod_name(job, task, i)}.{subdomain}" for i in range(task.replicas)]
+    return f"{pod_spec.get('hostname') or pod_name(job, task, index)}.{subdomain}"
 
 
 def _config_map(job: Mapping[str, Any]) -> str:
@@ -178,14 +198,19 @@ def _add_hosts(pod_spec: Json, job: Mapping[str, Any], spec: JobSpec, name: str)
         pod_spec,
         [{"name": key, "valueFrom": {"configMapKeyRef": {"name": config_map, "key": key}}} for key in keys],
     )
-    pod_spec.setdefault("volumes", []).append({"name": config_map, "configMap": {"name": config_map}})
+    _extend(pod_spec, "volumes", [{"name": config_map, "configMap": {"name": config_map}}])
     for container in _containers(pod_spec):
-        container.setdefault("volumeMounts", []).append({"name": config_map, "mountPath": HOSTS_PATH})
+        _extend(container, "volumeMounts", [{"name": config_map, "mountPath": HOSTS_PATH}])
 
 
 def _add_env(pod_spec: Json, variables: list[Json]) -> None:
     for container in _containers(pod_spec):
-        container.setdefault("env", []).extend(variables)
+        _extend(container, "env", variables)
+
+
+def _extend(obj: Json, name: str, items: list[Json]) -> None:
+    """Append to a list of a template, which may be null."""
+    obj[name] = [*(obj.get(name) or ()), *items]
 
 
 def _containers(pod_spec: Json) -> list[Json]:

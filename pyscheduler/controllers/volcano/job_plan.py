@@ -9,9 +9,10 @@ Unlike in Volcano, pods are created at once, and a queue that is closed holds th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from pyscheduler.clock import rfc3339
@@ -29,6 +30,7 @@ from pyscheduler.controllers.volcano.job_spec import (
 )
 from pyscheduler.controllers.volcano.pod_group_status import UNSCHEDULABLE
 from pyscheduler.controllers.volcano.pods import FAILED, PENDING, RUNNING, SUCCEEDED, PodRecord
+from pyscheduler.truncation import MAX_MESSAGE, truncated
 
 RESTARTING, COMPLETED, ABORTED, TERMINATED = "Restarting", "Completed", "Aborted", "Terminated"
 ABORTING, COMPLETING, TERMINATING = "Aborting", "Completing", "Terminating"
@@ -36,6 +38,10 @@ _ENDS: Final = {ABORTING: ABORTED, COMPLETING: COMPLETED, TERMINATING: TERMINATE
 _ENDING_BY_ACTION: Final = {ABORT: ABORTING, COMPLETE: COMPLETING, TERMINATE: TERMINATING}
 _FINAL: Final = (COMPLETED, ABORTED, TERMINATED, FAILED)
 _POD_PHASES: Final = (PENDING, RUNNING, SUCCEEDED, FAILED)
+MAX_CREATED: Final = 200
+"""Maximum number of pods that one plan creates, about a second of calls: then other Jobs have their turn."""
+_MAX_CONDITIONS: Final = 32
+"""Number of conditions that are kept: a Job may restart 2**31 times."""
 
 Json = dict[str, Any]
 
@@ -60,7 +66,8 @@ class JobPlan:
     pod_group: Json | None = None
     """PodGroup that must exist; None if it must not."""
     pods_to_delete: list[PodRecord] = field(default_factory=list)
-    pods_to_create: list[Json] = field(default_factory=list)
+    pods_to_create: Iterable[Json] = ()
+    """Up to `MAX_CREATED`; once the watch shows them, the next plan creates more."""
     delete_job: bool = False
     again_after: float | None = None
     """Seconds after which time changes the plan."""
@@ -78,8 +85,9 @@ def plan_job(
     `status` is the newest one that was written, which may be newer than that of `job`. `group` is its PodGroup.
     """
     spec = read_spec(job)
-    if isinstance(spec, str):
-        return _refused(status, spec, group, now)
+    problem = spec if isinstance(spec, str) else job_objects.hosts_problem(job, spec)
+    if isinstance(spec, str) or problem:
+        return _refused(status, truncated(problem, MAX_MESSAGE), group, now)
     plan = _Planner(job, spec, status, sorted(pods, key=lambda pod: (pod.task, pod.task_index)), group, now)
     return plan.run()
 
@@ -166,14 +174,16 @@ class _Planner:
     def _enter(self, phase: str) -> None:
         self._phase, self._changed_at = phase, rfc3339(self._now)
         self._conditions.append({"status": phase, "lastTransitionTime": self._changed_at})
+        del self._conditions[:-_MAX_CONDITIONS]
 
     def _synchronize(self) -> None:
         """Create missing pods, delete others, and move on to the next phase."""
         targets = {pod.uid for pod in self._plan.pods_to_delete}
-        kept = {pod.uid for pod in self._current()} - targets
+        current = self._current()
+        kept = {pod.uid for pod in current} - targets
         alive = [pod for pod in self._pods if not pod.is_deleting]
         self._plan.pods_to_delete += [pod for pod in alive if pod.uid not in kept | targets]
-        tasks = [task for task in self._spec.tasks if self._may_exist(task)]
+        tasks = self._tasks_with_pods(current)
         while (following := self._following()) != self._phase:
             self._enter(following)
         if self._phase in _FINAL:
@@ -181,29 +191,28 @@ class _Planner:
         self._plan.pod_group = job_objects.pod_group(self._job, self._spec, tasks)
         if SVC in self._spec.plugins:
             self._plan.shared = [job_objects.service(self._job), job_objects.hosts(self._job, self._spec)]
+        self._plan.pods_to_create = islice(self._missing_pods(tasks), MAX_CREATED)
+
+    def _missing_pods(self, tasks: Iterable[Task]) -> Iterator[Json]:
         names = {pod.name for pod in self._pods}
-        self._plan.pods_to_create = [
-            job_objects.pod(self._job, self._spec, task, i, version=self._version, retries=self._retries)
-            for task in tasks
-            for i in range(task.replicas)
-            if job_objects.pod_name(self._job, task, i) not in names
-        ]
+        for task in tasks:
+            for i in range(task.replicas):
+                if job_objects.pod_name(self._job, task, i) not in names:
+                    yield job_objects.pod(self._job, self._spec, task, i, version=self._version, retries=self._retries)
 
-    def _may_exist(self, task: Task) -> bool:
-        """Return True if the tasks on which it depends run, or if it has pods already."""
-        names = task.depends_on.name or ()
-        if not names or any(pod.task == task.name for pod in self._current()):
-            return True
-        met = [self._is_met(each) for each in self._spec.tasks if each.name in names]
-        return any(met) if task.depends_on.iteration == "any" else all(met)
+    def _tasks_with_pods(self, current: Collection[PodRecord]) -> list[Task]:
+        """Return the tasks that have pods already, or may have them because the tasks on which they depend run."""
+        present = {pod.task for pod in current}
+        started = Counter(pod.task for pod in current if _has_started(pod))
+        is_met = {task.name: started[task.name] >= task.min_available for task in self._spec.tasks}
 
-    def _is_met(self, task: Task) -> bool:
-        started = sum(
-            pod.phase == SUCCEEDED or (pod.phase == RUNNING and pod.is_ready)
-            for pod in self._current()
-            if pod.task == task.name
-        )
-        return started >= task.min_available
+        def may_exist(task: Task) -> bool:
+            if not task.depends_on.name or task.name in present:
+                return True
+            enough = any if task.depends_on.iteration == "any" else all
+            return enough(is_met[name] for name in task.depends_on.name)
+
+        return [task for task in self._spec.tasks if may_exist(task)]
 
     def _following(self) -> str:
         """Return the phase after the current one, the same if it does not change."""
@@ -284,6 +293,10 @@ class _Planner:
         conditions = ((self._group or {}).get("status") or {}).get("conditions") or ()
         failed = (each for each in conditions if each.get("type") == UNSCHEDULABLE and each.get("status") == "True")
         return next(({name: str(each.get(name) or "") for name in ("reason", "message")} for each in failed), {})
+
+
+def _has_started(pod: PodRecord) -> bool:
+    return pod.phase == SUCCEEDED or (pod.phase == RUNNING and pod.is_ready)
 
 
 def _seconds(text: str) -> float:

@@ -7,6 +7,7 @@ are gone are PodEvicted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -47,8 +48,9 @@ def triggered(
 
     `pods` are those of the current version that are not terminating.
     """
+    actions = _Actions(spec)
     for event in _events(spec, status, pods, group_phase):
-        action = _action(spec, event)
+        action = actions.of(event)
         if not action:
             continue
         targets = tuple(_targets(action, event, pods))
@@ -64,32 +66,46 @@ def _events(
         if pod.phase == FAILED:
             reason = f"pod {pod.name} failed with exit code {pod.exit_code}"
             yield _JobEvent(POD_FAILED, reason, pod.task, pod)
-    counted = status.get("taskStatusCount") or {}
+    counted, present = status.get("taskStatusCount") or {}, Counter(pod.task for pod in pods)
     for task in spec.tasks:
-        present = sum(pod.task == task.name for pod in pods)
         before = sum(((counted.get(task.name) or {}).get("phase") or {}).values())
-        missing = min(before, task.replicas) - present
+        missing = min(before, task.replicas) - present[task.name]
         if missing > 0:
             yield _JobEvent(POD_EVICTED, f"task {task.name} has lost pods: {missing}", task.name)
+    succeeded = Counter(pod.task for pod in pods if pod.phase == SUCCEEDED)
     for task in spec.tasks:
-        succeeded = sum(pod.task == task.name and pod.phase == SUCCEEDED for pod in pods)
-        if task.replicas and succeeded >= task.replicas:
+        if task.replicas and succeeded[task.name] >= task.replicas:
             yield _JobEvent(TASK_COMPLETED, f"all pods of task {task.name} have succeeded", task.name)
     # After a restart, the phase is that of the pods before until new ones run.
     if group_phase == UNKNOWN and any(pod.phase == RUNNING for pod in pods):
         yield _JobEvent(UNKNOWN, "the phase of the PodGroup is Unknown")
 
 
-def _action(spec: JobSpec, event: _JobEvent) -> str:
-    """Return the action for an event; the policies of the task are before those of the Job."""
-    of_task = next((task.policies for task in spec.tasks if task.name == event.task), ())
-    return next((policy.action for policy in (*of_task, *spec.policies) if _matches(policy, event)), "")
+class _Actions:
+    """Actions of the policies by event and exit code, so that thousands of policies cost no more than one."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        self._of_job = _first_actions(spec.policies)
+        self._of_task = {task.name: _first_actions(task.policies) for task in spec.tasks if task.policies}
+
+    def of(self, event: _JobEvent) -> str:
+        """Return the action for an event, "" if there is none; the policies of the task are before those of the Job."""
+        keys = [event.name, ANY_EVENT] + ([event.pod.exit_code] if event.pod is not None else [])
+        for actions in (self._of_task.get(event.task), self._of_job):
+            found = [actions[key] for key in keys if key in actions] if actions else []
+            if found:
+                return min(found)[1]
+        return ""
 
 
-def _matches(policy: Policy, event: _JobEvent) -> bool:
-    if policy.exit_code is not None:
-        return event.pod is not None and event.pod.exit_code == policy.exit_code
-    return event.name in policy.all_events or ANY_EVENT in policy.all_events
+def _first_actions(policies: Iterable[Policy]) -> dict[str | int, tuple[int, str]]:
+    """Return place and action of the first policy for each event and exit code."""
+    found: dict[str | int, tuple[int, str]] = {}
+    for place, policy in enumerate(policies):
+        keys = policy.all_events if policy.exit_code is None else (policy.exit_code,)
+        for key in keys:
+            found.setdefault(key, (place, policy.action))
+    return found
 
 
 def _targets(action: str, event: _JobEvent, pods: Iterable[PodRecord]) -> Iterable[PodRecord]:

@@ -66,6 +66,31 @@ class PartitionPolicy(ApiObject, frozen=True):
     network_topology: dict[str, Any] | None = None
 
 
+class _Container(ApiObject, frozen=True):
+    env: tuple[Json, ...] | None = None
+    volume_mounts: tuple[Json, ...] | None = None
+
+
+class _PodSpec(ApiObject, frozen=True):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    volumes: tuple[Json, ...] | None = None
+    hostname: str | None = None
+    subdomain: str | None = None
+
+
+class _TemplateMeta(ApiObject, frozen=True):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Template(ApiObject, frozen=True):
+    """Fields of a template to which pods add others. Its schema accepts any value."""
+
+    metadata: _TemplateMeta | None = None
+    spec: _PodSpec | None = None
+
+
 class _Task(ApiObject, frozen=True):
     name: str = ""
     replicas: _Count = 0
@@ -184,6 +209,10 @@ def _problems(spec: Mapping[str, Any], decoded: _Spec) -> Iterator[str]:
         yield "spec.tasks: Required value"
     for i, task in enumerate(decoded.tasks or ()):
         path, partitions = f"spec.tasks[{i}]", task.partition_policy
+        try:
+            msgspec.convert(task.template, _Template)
+        except msgspec.ValidationError as error:
+            yield f"{path}.template: Invalid value: {error}"
         if partitions and partitions.total_partitions * partitions.partition_size != task.replicas:
             product = f"{partitions.total_partitions} partitions of {partitions.partition_size} pods"
             yield f"{path}.partitionPolicy: Invalid value: {product} are not the replicas, {task.replicas}"

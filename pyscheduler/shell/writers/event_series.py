@@ -7,11 +7,9 @@ from typing import Any, Final
 from pyscheduler.api import Pod
 from pyscheduler.clock import rfc3339_micro
 from pyscheduler.core.commands import Record
-from pyscheduler.truncation import truncated
+from pyscheduler.truncation import MAX_NOTE, truncated
 
-MAX_NOTE: Final = 1024
-"""Maximum bytes of a note; a longer one is truncated."""
-_MAX_NAME, _MAX_INSTANCE = 253, 128
+_MAX_INSTANCE: Final = 128
 
 Json = dict[str, Any]
 SeriesKey = tuple[str, str, str, str, str, str]
@@ -88,12 +86,6 @@ class EventSeries:
 def instance_of(controller: str, host: str) -> str:
     """Return the reportingInstance: the scheduler and its host."""
     return f"{controller}-{host}"[:_MAX_INSTANCE]
-
-
-def event_name(pod: str, nanoseconds: int) -> str:
-    """Return `<pod>.<hex>`, truncated to the length of a name."""
-    suffix = f".{nanoseconds:x}"
-    return pod[: _MAX_NAME - len(suffix)].rstrip(".-") + suffix
 
 
 def _reference(pod: Pod) -> Json:

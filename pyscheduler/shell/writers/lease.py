@@ -11,7 +11,7 @@ from pyscheduler.clock import rfc3339
 from pyscheduler.core.leader_election import Lease
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.paths import CORE_EVENTS, LEASES, collection
-from pyscheduler.shell.writers.event_series import event_name
+from pyscheduler.truncation import event_name
 
 _NOT_FOUND = 404
 _encode = msgspec.json.Encoder().encode

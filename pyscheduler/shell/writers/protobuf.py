@@ -19,8 +19,8 @@ from pyscheduler.kube.protobuf_fields import (
     ObjectReferenceFields,
     UnknownFields,
 )
-from pyscheduler.shell.writers.event_series import MAX_NOTE, EventSeries, instance_of
-from pyscheduler.truncation import truncated
+from pyscheduler.shell.writers.event_series import EventSeries, instance_of
+from pyscheduler.truncation import MAX_NOTE, truncated
 
 _MICROS = 1_000_000
 

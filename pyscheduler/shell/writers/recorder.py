@@ -25,8 +25,8 @@ from pyscheduler.kube.http1 import PROTOBUF
 from pyscheduler.kube.paths import EVENTS, collection
 from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers import protobuf
-from pyscheduler.shell.writers.event_series import MAX_NOTE, EventSeries, SeriesKey, event_name, series_key
-from pyscheduler.truncation import truncated
+from pyscheduler.shell.writers.event_series import EventSeries, SeriesKey, series_key
+from pyscheduler.truncation import MAX_NOTE, event_name, truncated
 
 FINISH_AFTER: Final = 360.0
 """Seconds without repetition after which a series ends (client-go's finishTime)."""

@@ -14,9 +14,9 @@ from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers import recorder
-from pyscheduler.shell.writers.event_series import MAX_NOTE, event_name
 from pyscheduler.shell.writers.recorder import FINISH_AFTER, PATIENCE, SWEEP_EVERY, Recorder
 from pyscheduler.testing import pod
+from pyscheduler.truncation import MAX_NOTE
 from tests.unit.kube.fake_api import FakeApi, Hangup, Held, Reply, ok, refused
 from tests.unit.kube.virtual import SteppedClock
 
@@ -441,10 +441,3 @@ async def test_flush_times_out(idle: RecorderFixture, caplog: pytest.LogCaptureF
     idle.recorder.record(failed())
     assert await idle.recorder.flush(0.01) == 1, "run is not running"
     assert "unwritten Events" in caplog.text
-
-
-def test_event_names_are_valid() -> None:
-    assert event_name("pod", 255) == "pod.ff"
-    long = event_name("p." * 126, 2**60)
-    assert len(long) <= 253
-    assert ".." not in long

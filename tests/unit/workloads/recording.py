@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyscheduler.api import ApiError, ResourceKind
-from pyscheduler.kube.object_client import Json, ObjectClient, PatchType
+from pyscheduler.kube.object_client import Json, ObjectClient, Patch, PatchType
 from pyscheduler.kube.paths import PODS
 
 
@@ -54,11 +54,11 @@ class RecordingClient(ObjectClient):
         self,
         kind: ResourceKind,
         key: tuple[str, str],
-        change: Mapping[str, Any],
+        change: Patch,
         type: PatchType = "merge",
         subresource: str = "",
     ) -> None:
-        self._record("patch", kind, change)
+        self._record("patch", kind, {} if isinstance(change, Sequence) else change)
 
     async def delete(
         self, kind: ResourceKind, key: tuple[str, str], uid: str = "", grace_seconds: int | None = None

@@ -24,6 +24,7 @@ from tests.unit.hollow.live import bind, connected, create_pod, list_objects, un
 CRDS = ResourceKind(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
+CONFIG_MAPS = ResourceKind("", "v1", "configmaps", "ConfigMap")
 Json = dict[str, Any]
 
 
@@ -112,7 +113,7 @@ async def test_job_runs_restarts_and_completes(client: ObjectClient) -> None:
     assert notes == ["pod j-a-0 failed with exit code 0: RestartJob, retry 1 of 2"]
     services = ResourceKind("", "v1", "services", "Service")
     assert (await client.get(services, "default", "j"))["spec"]["clusterIP"] == "None"
-    config_map = await client.get(ResourceKind("", "v1", "configmaps", "ConfigMap"), "default", "j-svc")
+    config_map = await client.get(CONFIG_MAPS, "default", "j-svc")
     assert config_map["data"]["a.host"] == "j-a-0.j\nj-a-1.j"
 
 
@@ -146,14 +147,49 @@ async def test_job_is_deleted_after_its_ttl(client: ObjectClient) -> None:
     await until(poll)
 
 
+async def event_with(client: ObjectClient, reason: str) -> Json:
+    """Return an event of the reason once there is one."""
+
+    async def poll() -> Json | None:
+        return next((each for each in await list_objects(client, EVENTS) if each["reason"] == reason), None)
+
+    event = await until(poll)
+    assert event is not None
+    return event
+
+
 async def test_pod_that_cannot_be_created_is_reported(client: ObjectClient) -> None:
     invalid = task("a", 1)
     del invalid["template"]["spec"]["containers"]
     await client.create(JOBS, vcjob(invalid))
-
-    async def poll() -> Json | None:
-        return next(iter(await list_objects(client, EVENTS)), None)
-
-    event = await until(poll)
+    event = await event_with(client, "FailedCreatePod")
     assert (event["type"], event["reason"]) == ("Warning", "FailedCreatePod")
     assert "pod j-a-0" in event["note"]
+
+
+async def test_pod_group_with_too_long_a_name_is_reported(client: ObjectClient) -> None:
+    manifest = vcjob(task("a", 1))
+    manifest["metadata"]["name"] = "j" * 253
+    await client.create(JOBS, manifest)
+    event = await event_with(client, "FailedSync")
+    assert (event["type"], event["regarding"]["name"]) == ("Warning", "j" * 253)
+    assert "metadata.name: Invalid value" in event["note"]
+
+
+async def test_config_map_of_another_owner_is_left_alone(client: ObjectClient) -> None:
+    meta = {"name": "j-svc", "namespace": "default"}
+    await client.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "b"}})
+    await client.create(JOBS, vcjob(task("a", 1), plugins={"svc": []}))
+    event = await event_with(client, "FailedSync")
+    assert event["note"].startswith("ConfigMap j-svc exists already and does not belong to the Job: ")
+    found = await client.get(CONFIG_MAPS, "default", "j-svc")
+    assert (found["data"], "ownerReferences" in found["metadata"]) == ({"a": "b"}, False)
+    await client.delete(CONFIG_MAPS, ("default", "j-svc"))
+    await wait_for(client, PODS, "j-a-0", bool)
+
+
+async def test_config_map_follows_the_tasks_of_the_job(client: ObjectClient) -> None:
+    await client.create(JOBS, vcjob(task("a", 1), plugins={"svc": []}))
+    await wait_for(client, PODS, "j-a-0", bool)
+    await client.patch(JOBS, ("default", "j"), {"spec": {"tasks": [task("a", 2)]}})
+    await wait_for(client, CONFIG_MAPS, "j-svc", lambda found: found["data"]["VC_A_NUM"] == "2")

@@ -133,3 +133,16 @@ def test_partitions_of_a_task_are_subgroups_of_the_pod_group() -> None:
             "networkTopology": topology,
         }
     ]
+
+
+def test_lists_of_a_template_may_be_null() -> None:
+    manifest = job(task("a", 2), plugins={"env": [], "svc": []})
+    container = {"name": "main", "image": "app:1", "env": None, "volumeMounts": None}
+    manifest["spec"]["tasks"][0]["template"] = {
+        "metadata": {"labels": None, "annotations": None},
+        "spec": {"containers": [container], "initContainers": None, "volumes": None},
+    }
+    made = pod_of(manifest)
+    assert [each["name"] for each in made["spec"]["volumes"]] == ["j-svc"]
+    assert [each["name"] for each in made["spec"]["containers"][0]["volumeMounts"]] == ["j-svc"]
+    assert len(made["spec"]["containers"][0]["env"]) == 4

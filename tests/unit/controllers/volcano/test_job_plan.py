@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.controllers.volcano import job_plan
+from pyscheduler.controllers.volcano.job_plan import MAX_CREATED
+from pyscheduler.controllers.volcano.pods import PodRecord
 from tests.unit.controllers.volcano.jobs import JobCluster, job, policy, task
 
 ALL = ("j-a-0", "j-a-1", "j-b-0")
@@ -114,7 +117,7 @@ def test_restart_waits_until_the_old_pods_are_gone() -> None:
     made.set("Failed", "j-a-0")
     made.plan()
     assert (made.phase, made.status["version"], made.status["retryCount"]) == ("Restarting", 1, 1)
-    assert made.plan().pods_to_create == []
+    assert not list(made.plan().pods_to_create)
     assert made.run() == "Pending"
     assert {pod.version for pod in made.pods.values()} == {1}
 
@@ -280,3 +283,68 @@ def test_plan_does_not_depend_on_memory() -> None:
     made.pods = pods  # the status was written, and no pod was deleted
     assert {pod.name for pod in made.plan().pods_to_delete} == set(ALL)
     assert (made.run(), made.status["retryCount"]) == ("Pending", 1)
+
+
+def test_plan_creates_a_limited_number_of_pods() -> None:
+    made = JobCluster(job(task("a", 1), task("b", 2**31 - 1)))
+    for plans in (1, 2):
+        made.plan()
+        assert len(made.pods) == plans * MAX_CREATED
+    assert made.status["pending"] == MAX_CREATED
+
+
+def test_job_with_more_host_names_than_a_config_map_can_have_is_unsupported() -> None:
+    problem = "spec.plugins.svc: Too long: the host names of 2147483647 pods exceed the size of a ConfigMap"
+    made = JobCluster(job(task("a", 2**31 - 1), plugins={"svc": []}))
+    made.run()
+    assert (made.pods, made.status["state"]["message"]) == ({}, problem)
+    made.job["spec"]["tasks"][0]["replicas"] = 2
+    made.run()
+    assert len(made.pods) == 2
+
+
+def test_pods_are_looked_at_once_for_all_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+    has_started = job_plan._has_started
+
+    def count(pod: PodRecord) -> bool:
+        looked_at.append(pod.name)
+        return has_started(pod)
+
+    monkeypatch.setattr(job_plan, "_has_started", count)
+    tasks = [task(f"t{i}", 1, dependsOn={"name": [f"t{j}" for j in range(i)]}) for i in range(30)]
+    made = JobCluster(job(*tasks))
+    for i in range(30):
+        made.plan()
+        made.set("Running", f"j-t{i}-0")
+    looked_at.clear()
+    made.plan()
+    assert len(looked_at) == 30
+
+
+def test_last_conditions_of_a_job_that_restarts_often_are_kept() -> None:
+    made = started(policies=[policy("PodFailed", "RestartJob")], maxRetry=2**31 - 1)
+    for _ in range(30):
+        made.set("Failed", "j-a-0")
+        made.run()
+        made.set("Running")
+        made.run()
+    assert made.status["retryCount"] == 30
+    assert [each["status"] for each in made.status["conditions"][-3:]] == ["Restarting", "Pending", "Running"]
+    assert len(made.status["conditions"]) == 32
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ([policy("*", "AbortJob"), policy("PodFailed", "RestartJob")], "Aborting"),
+        ([{"action": "RestartJob", "exitCode": 3}, policy("*", "AbortJob")], "Pending"),
+        ([{"action": "RestartJob", "exitCode": 4}, policy("*", "AbortJob")], "Aborting"),
+        ([policy("TaskCompleted", "RestartJob"), policy("PodFailed", "TerminateJob")], "Terminating"),
+    ],
+)
+def test_first_policy_for_an_event_counts(policies: list[dict[str, Any]], expected: str) -> None:
+    made = started(policies=policies)
+    made.set("Failed", "j-a-0", exit_code=3)
+    made.plan()
+    assert made.phase.startswith(expected) or made.run() == expected

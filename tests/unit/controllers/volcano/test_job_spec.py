@@ -73,6 +73,15 @@ def test_problem_of_a_job(fields: dict[str, Any], problem: str) -> None:
             "spec.tasks[1].policies[0].action: 'Sleep' is not supported: supported values: "
             "AbortJob, RestartJob, RestartTask, RestartPod, TerminateJob, CompleteJob",
         ),
+        (
+            {"template": {"metadata": {"labels": ["app"]}}},
+            "spec.tasks[1].template: Invalid value: Expected `object | null`, got `array` - at `$.metadata.labels`",
+        ),
+        (
+            {"template": {"spec": {"containers": [{"env": {"A": "b"}}]}}},
+            "spec.tasks[1].template: Invalid value: Expected `array | null`, got `object` - "
+            "at `$.spec.containers[0].env`",
+        ),
         ({"topologyPolicy": "none"}, None),
         ({"policies": [policy("*", "RestartPod")]}, None),
     ],
