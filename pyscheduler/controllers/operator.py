@@ -97,8 +97,6 @@ class PodGroupOperator:
         handlers, tasks = registry(self._login, enqueue), [asyncio.create_task(writer.run(), name="status writer")]
         if self._volcano_schedulers:
             volcano = VolcanoControllers(self._volcano_schedulers, writer, jobs, self._clock)
-            await volcano.register(handlers)
-            tasks.append(asyncio.create_task(volcano.watch_pods(), name="pod watch"))
             tasks.append(asyncio.create_task(volcano.run(), name="volcano controllers"))
         for task in tasks:
             task.add_done_callback(_log_failure)

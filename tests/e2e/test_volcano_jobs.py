@@ -188,7 +188,9 @@ async def test_permissions_of_the_overlay_suffice(cluster: Cluster) -> None:
 async def test_statuses_are_written_without_rights_for_jobs(cluster: Cluster, jobs: Jobs, tmp_path: Path) -> None:
     if cluster.plane.real is None:
         pytest.skip("the embedded API server allows all requests")
-    await jobs.api.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/pyscheduler-volcano-jobs")
+    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    binding = await jobs.api.get(f"{bindings}/pyscheduler-volcano-jobs")
+    await jobs.api.delete(f"{bindings}/pyscheduler-volcano-jobs")
     groups = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{jobs.namespace}/podgroups"
     async with (
         hollow_nodes(cluster.plane, jobs.namespace, 1, cpu="1"),
@@ -203,6 +205,10 @@ async def test_statuses_are_written_without_rights_for_jobs(cluster: Cluster, jo
         await jobs.api.until(f"{groups}/g", lambda found: found.get("status", {}).get("phase") == "Running")
         assert set(placed(await jobs.api.get(jobs.pods))) == {"p"}
         assert "status" not in await jobs.api.get(f"{jobs.path}/left-alone")
+        granted_again = {part: binding[part] for part in ("apiVersion", "kind", "roleRef", "subjects")}
+        await jobs.api.create(bindings, {**granted_again, "metadata": {"name": binding["metadata"]["name"]}})
+        await jobs.until_phase("left-alone", "Pending")
         log = scheduler.log.read_text()
-    assert "jobs of batch.volcano.sh are not managed until a restart" in log
+    assert "Optional resource is forbidden, continuing without it" in log
+    assert "jobs.v1alpha1.batch.volcano.sh" in log
     assert "kopf" not in log

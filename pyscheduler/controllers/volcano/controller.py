@@ -1,19 +1,16 @@
-"""Controllers of Volcano's kinds: their store, the watch of pods, and the tasks that write.
+"""Controllers of Volcano's kinds: their store, the watches, and the task that writes Jobs.
 
-kopf watches PodGroups, Queues and Jobs. Pods are watched by a reflector: members are named by annotations, which the
-server cannot select, and an event of a pod takes 0.3 ms in a reflector and 1.5 ms in kopf, of the scheduler's process.
-They are watched once an object of Volcano's kinds exists, so clusters without such objects pay nothing.
+Objects are watched by reflectors: an event of a pod takes 0.3 ms in a reflector and 1.5 ms in kopf, of the scheduler's
+process, and a watch that is forbidden ends kopf's operator. Pods are watched once an object of Volcano's kinds exists,
+so clusters without such objects pay nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Collection
-from typing import Any
-
-import kopf
+from typing import Any, Final
 
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import Clock
@@ -28,12 +25,13 @@ from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.errors import is_not_found
 from pyscheduler.kube.object_client import ObjectClient
-from pyscheduler.kube.paths import PODS, collection
-from pyscheduler.kube.reflector import Change, Reflector, Upsert, Watched
+from pyscheduler.kube.paths import PODS
+from pyscheduler.kube.reflector import Change, Deleted, Progress, Reflector, Upsert, Watched
 
 Json = dict[str, Any]
-_FORBIDDEN = 403
-_log = logging.getLogger(__name__)
+_READ_FOR_STATUS: Final = (POD_GROUPS, QUEUES)
+"""Kinds that must be readable before a status is written."""
+_READ_FOR_JOBS: Final = (POD_GROUPS, QUEUES, JOBS)
 
 
 class VolcanoControllers:
@@ -54,46 +52,67 @@ class VolcanoControllers:
             ObjectClient(connection), self.store, clock.wall, self._jobs.add_after
         )
         self._has_objects = asyncio.Event()
-        self._connection = connection
         decoder = ObjectDecoder(PODS.plural, WatchedPod, Refusals())
-        self._pods = Reflector(connection, Watched(PODS), decoder, self._handle_pod, clock, random.Random())
+        self._pods = Reflector(
+            connection, Watched(PODS), decoder, self._handle_pod, clock, random.Random(), self._handle_progress
+        )
+        self._objects = {
+            kind: self._reflector(kind, connection, clock, store)
+            for kind, store in (
+                (POD_GROUPS, self.store.set_group),
+                (QUEUES, self.store.set_queue),
+                (JOBS, self.store.set_job),
+            )
+        }
+        self._readable: set[ResourceKind] = set()
+        """Kinds that were listed, or that the server does not have. Others are forbidden, maybe until RBAC changes."""
 
-    async def watch_pods(self) -> None:
-        """Watch the pods until cancelled, once there are objects of Volcano's kinds."""
-        await self._has_objects.wait()
-        await self._pods.run()
+    def _reflector(
+        self, kind: ResourceKind, connection: Connection, clock: Clock, store: Callable[[Key, Json | None], None]
+    ) -> Reflector[Json]:
+        def handle(change: Change[Json]) -> None:
+            if isinstance(change, Deleted):
+                store((change.namespace, change.name), None)
+                return
+            self._has_objects.set()
+            meta = change.object["metadata"]
+            store((meta.get("namespace", ""), meta["name"]), change.object)
+
+        decoder = ObjectDecoder(kind.plural, Json, Refusals())
+        return Reflector(connection, Watched(kind), decoder, handle, clock, random.Random(), self._handle_progress)
 
     async def run(self) -> None:
-        """Execute Jobs until cancelled. Nothing is written before the pods were listed."""
-        await self._pods.synced.wait()
+        """Watch the objects, and execute Jobs, until cancelled. Nothing is written before all were listed."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self._objects.values():
+                tasks.create_task(reflector.run())
+            await self._has_objects.wait()
+            tasks.create_task(self._pods.run())
+            for synced in (self._pods.synced, *(each.synced for each in self._objects.values())):
+                await synced.wait()
+            self._enqueue_all()
+            await self._jobs.run()
+
+    def _handle_progress(self, progress: Progress) -> None:
+        if progress.is_list:
+            self._enqueue_all()
+
+    def _enqueue_all(self) -> None:
         store = self.store
         for kind, objects in ((POD_GROUPS, store.groups), (QUEUES, store.queues), (JOBS, store.jobs)):
             for key in objects:
                 self._enqueue(kind, key)
-        await self._jobs.run()
 
-    async def register(self, registry: kopf.OperatorRegistry) -> None:
-        """Add the handlers of Volcano's kinds that RBAC allows: a watch that is forbidden ends kopf's operator.
+    def _may_write(self, kind: ResourceKind) -> bool:
+        """Return True if all that the writes for a kind depend on is known."""
+        needed = _READ_FOR_JOBS if kind is JOBS else _READ_FOR_STATUS
+        return self._pods.synced.is_set() and all(map(self._is_readable, needed))
 
-        kopf calls the indexes for all objects before it calls the first handler, so no incomplete queue is counted.
-        """
-        if await self._is_forbidden(POD_GROUPS) or await self._is_forbidden(QUEUES):
-            return
-        _register(registry, POD_GROUPS, self._has_objects, self.store.set_group)
-        _register(registry, QUEUES, self._has_objects, self.store.set_queue)
-        if not await self._is_forbidden(JOBS):
-            _register(registry, JOBS, self._has_objects, self.store.set_job)
-
-    async def _is_forbidden(self, kind: ResourceKind) -> bool:
-        """Return True if objects of a kind cannot be listed. A kind that does not exist may be installed later."""
-        try:
-            await self._connection.request("GET", f"{collection(kind)}?limit=1")
-        except ApiError as problem:
-            if problem.status != _FORBIDDEN:
-                return False
-            _log.warning("%s of %s are not managed until a restart: %s", kind.plural, kind.group, problem)
-            return True
-        return False
+    def _is_readable(self, kind: ResourceKind) -> bool:
+        reflector = self._objects[kind]
+        if kind not in self._readable and reflector.synced.is_set() and not reflector.problem:
+            self._readable.add(kind)
+        return kind in self._readable
 
     def _handle_pod(self, change: Change[WatchedPod]) -> None:
         if isinstance(change, Upsert):
@@ -103,7 +122,7 @@ class VolcanoControllers:
             self.store.set_pod((change.namespace, change.name), None)
 
     def _enqueue(self, kind: ResourceKind, key: Key) -> None:
-        if not self._pods.synced.is_set():
+        if not self._may_write(kind):
             return
         if kind is JOBS:
             self._jobs.add(key)
@@ -111,15 +130,17 @@ class VolcanoControllers:
             group = self.store.groups[key] if self.store.has_our_group(key) else None
             self._writer.enqueue(kind, key, group, lambda obj, _: self._group_status(key, obj))
         else:
-            queue = self.store.queues[key] if self.store.has_our_queue(key) else None
-            self._writer.enqueue(kind, key, queue, lambda obj, _: self._queue_status(key[1], obj))
+            self._writer.enqueue(kind, key, self.store.queues.get(key), lambda obj, _: self._queue_status(key, obj))
 
     def _group_status(self, key: Key, group: Json) -> Json:
         is_open = self.store.is_queue_open(queue_of(group))
         return pod_group_status(group, self.store.pods_of_group(key), queue_is_open=is_open)
 
-    def _queue_status(self, name: str, queue: Json) -> Json:
-        return queue_status(queue, self.store.phases(name), self.store.allocated(name))
+    def _queue_status(self, key: Key, queue: Json) -> Json:
+        """Return the fields to write. All groups of the queue are looked at, so this is not done for each event."""
+        if not self.store.has_our_queue(key):
+            return {}
+        return queue_status(queue, self.store.phases(key[1]), self.store.allocated(key[1]))
 
     async def _process_job(self, key: Key) -> None:
         await self._job_controller.process(key)
@@ -133,24 +154,3 @@ async def patch_status(client: ObjectClient, kind: ResourceKind, key: Key, chang
         if kind != POD_GROUPS or not is_not_found(problem):
             raise
         await client.patch(kind, key, change)
-
-
-def _register(
-    registry: kopf.OperatorRegistry,
-    kind: ResourceKind,
-    has_objects: asyncio.Event,
-    store: Callable[[Key, Json | None], None],
-) -> None:
-    watched = (kind.group, kind.version, kind.plural)
-    name = f"volcano-{kind.plural}"
-
-    async def read(namespace: str | None, name: str, body: kopf.Body, **_: Any) -> None:
-        has_objects.set()
-        store((namespace or "", name), dict(body))
-
-    async def changed(event: kopf.RawEvent, namespace: str | None, name: str, **_: Any) -> None:
-        if event["type"] == "DELETED":
-            store((namespace or "", name), None)
-
-    kopf.index(*watched, id=f"{name}-index", registry=registry)(read)
-    kopf.on.event(*watched, id=name, registry=registry)(changed)

@@ -15,9 +15,9 @@ from pyscheduler.controllers.volcano.pod_group_status import PENDING
 from pyscheduler.controllers.volcano.pods import PodRecord
 from pyscheduler.controllers.volcano.queue_status import DEFAULT_QUEUE, is_open
 
-POD_GROUPS: Final = ResourceKind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
-QUEUES: Final = ResourceKind("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
-JOBS: Final = ResourceKind("batch.volcano.sh", "v1alpha1", "jobs", "Job")
+POD_GROUPS: Final = ResourceKind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", optional=True)
+QUEUES: Final = ResourceKind("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False, optional=True)
+JOBS: Final = ResourceKind("batch.volcano.sh", "v1alpha1", "jobs", "Job", optional=True)
 
 Json = dict[str, Any]
 Key = tuple[str, str]
