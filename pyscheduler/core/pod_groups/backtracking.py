@@ -11,7 +11,8 @@ same domain: one of each such class is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,7 +24,7 @@ from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.topology import NO_DOMAIN
 from pyscheduler.core.context import AssumedPod, Context
-from pyscheduler.core.pod_groups.member_kinds import MemberKind, kinds_of
+from pyscheduler.core.pod_groups.member_kinds import MemberKind, Remaining, kinds_of
 from pyscheduler.core.pod_groups.room import Floats, members_per_node, relative_room
 from pyscheduler.core.preemption.dry_run import depends_on_own_row
 from pyscheduler.core.scheduling.failure import Failure
@@ -60,7 +61,7 @@ class MemberPlacement(Protocol):
     def feasible_rows(self, queued: QueuedPod) -> Rows | Diagnosis:
         """Return the rows of the nodes that fit a member, or why none does."""
 
-    def is_short(self, remaining: Sequence[QueuedPod]) -> bool:
+    def is_short(self, remaining: Collection[QueuedPod]) -> bool:
         """Return True if the group lacks members even if all of the remaining ones are placed."""
 
 
@@ -93,14 +94,21 @@ class Backtracking:
         self._fits = np.zeros(len(self._state), np.uint64)
         """Kinds of which a member fits on each row before any is placed, as bits."""
         self._scarcity: dict[int, float] = {}
-        self._demand: tuple[int, Floats] = 0, np.zeros(len(self._state))
         self._with_domain_rules = 0
         self._followers: dict[PodSignature, list[MemberKind]] = {}
         self._kinds = kinds_of(members)
         for kind in self._kinds:
             self._find_places(kind)
         self._kinds.sort(key=lambda kind: -kind.scarcity)
-        for kind in self._kinds:
+        self._attracted = [kind for kind in self._kinds if kind.selectors]
+        self._first_incomplete = 0
+        """Position of the first kind of which not all members have been chosen."""
+        self._incomplete = Counter(kind.bit for kind in self._kinds)
+        """Number of such kinds by bit."""
+        self._remaining = Remaining(self._kinds, len(members))
+        self._fits_of_class, self._class_of_row = np.unique(self._fits, return_inverse=True)
+        for i, kind in enumerate(self._kinds):
+            kind.position = i
             for queued in kind.members:
                 for follower in self._followers_of(queued.pod.signature):
                     follower.awaited += follower is not kind
@@ -190,7 +198,16 @@ class Backtracking:
         return choice
 
     def _count_chosen(self, choice: _Choice, count: int) -> None:
-        choice.kind.chosen += count
+        kind = choice.kind
+        kind.chosen += count
+        self._remaining.count -= count
+        if count < 0 and kind.chosen == len(kind.members) - 1:
+            self._incomplete[kind.bit] += 1
+            self._first_incomplete = min(self._first_incomplete, kind.position)
+        elif kind.is_complete:
+            self._incomplete[kind.bit] -= 1
+            while self._first_incomplete < len(self._kinds) and self._kinds[self._first_incomplete].is_complete:
+                self._first_incomplete += 1
         for kind in self._followers_of(choice.queued.pod.signature):
             kind.awaited -= count if kind is not choice.kind else 0
 
@@ -203,7 +220,7 @@ class Backtracking:
         """Return the kinds with required affinity to pods of this signature."""
         followers = self._followers.get(signature)
         if followers is None:
-            followers = [kind for kind in self._kinds if kind.has_affinity_to(signature)]
+            followers = [kind for kind in self._attracted if kind.has_affinity_to(signature)]
             self._followers[signature] = followers
         return followers
 
@@ -212,8 +229,12 @@ class Backtracking:
     def _next(self) -> _Choice | None:
         """Return the choice for another member; None if all have been chosen."""
         waiting: MemberKind | None = None
-        # First those that follow placed members: others may take their domain.
-        for kind in sorted(self._kinds, key=lambda kind: not kind.partners):
+        positions: Iterable[int] = range(self._first_incomplete, len(self._kinds))
+        if self._attracted:
+            # First those that follow placed members: others may take their domain.
+            positions = sorted(positions, key=lambda i: not self._kinds[i].partners)
+        for i in positions:
+            kind = self._kinds[i]
             if kind.is_complete:
                 continue
             rows = self._feasible_rows(kind) if kind.fits_alone or kind.partners or not kind.keys else _NO_ROWS
@@ -233,20 +254,13 @@ class Backtracking:
         rows = self._rank(kind, queued.pod, feasible, followers)
         choice = _Choice(kind, queued, rows, followers, _DOMAINS if followers else _ALTERNATIVES)
         self._count_chosen(choice, 1)
-        if not self._placement.is_short([*self._remaining()]):
+        if not self._placement.is_short(self._remaining):
             rows.append(_SKIPPED)
         return choice
 
-    def _remaining(self) -> Iterator[QueuedPod]:
-        for kind in self._kinds:
-            yield from kind.remaining
-
     def _rank(self, kind: MemberKind, pod: Pod, rows: Rows, followers: Sequence[MemberKind]) -> list[int]:
         """Return a row of each class of nodes, the one to try first in front, given the rows that fit the pod."""
-        others = 0
-        for each in self._kinds:
-            others |= 0 if each.is_complete else each.bit
-        others &= ~kind.bit
+        others = sum(bit for bit, count in self._incomplete.items() if count) & ~kind.bit
         columns = [self._fits[rows] & np.uint64(others), relative_room(self._state.table(rows), pod)]
         columns.append(self._demand_of(others)[rows])
         in_domain, served = np.zeros(len(rows)), np.zeros(len(rows))
@@ -275,10 +289,8 @@ class Backtracking:
 
     def _demand_of(self, kinds: int) -> Floats:
         """Return how much the members of these kinds depend on each row."""
-        if self._demand[0] != kinds:
-            demand = np.zeros(len(self._fits))
-            for bit, scarcity in self._scarcity.items():
-                if bit & kinds:
-                    demand += scarcity * (self._fits & np.uint64(bit)).astype(np.bool_)
-            self._demand = kinds, demand
-        return self._demand[1]
+        demand = np.zeros(len(self._fits_of_class))
+        for bit, scarcity in self._scarcity.items():
+            if bit & kinds:
+                demand += scarcity * (self._fits_of_class & np.uint64(bit)).astype(np.bool_)
+        return demand[self._class_of_row]

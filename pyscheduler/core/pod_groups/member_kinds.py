@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyscheduler.api.match import Selector, label_selector
@@ -28,6 +28,8 @@ class MemberKind:
     """True if pods may exclude the members from whole domains, or the members exclude other pods."""
     scarcity: float = 0.0
     """Number of members for each place that the nodes have for them before any member of the group is placed."""
+    position: int = 0
+    """Place among the kinds that are searched for."""
     fits_alone: bool = False
     """True if a node fits before any member of the group is placed."""
     chosen: int = 0
@@ -51,6 +53,23 @@ class MemberKind:
         """Return True if the members have required affinity to pods of this signature."""
         matches = (selector is not None and selector.matches(signature.labels) for selector in self.selectors)
         return bool(self.selectors) and all(matches)
+
+
+class Remaining(Collection[QueuedPod]):
+    """Members of some kinds that have not been chosen, without a copy."""
+
+    def __init__(self, kinds: Sequence[MemberKind], count: int) -> None:
+        self._kinds = kinds
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (queued for kind in self._kinds for queued in kind.remaining)
+
+    def __contains__(self, queued: object) -> bool:
+        return any(queued is each for each in self)
 
 
 def kinds_of(members: Iterable[QueuedPod]) -> list[MemberKind]:
@@ -90,11 +109,16 @@ def required_affinity(signature: PodSignature) -> Sequence[PodAffinityTerm]:
     return _required(signature.affinity.pod_affinity)
 
 
+def required_anti_affinity(signature: PodSignature) -> Sequence[PodAffinityTerm]:
+    """Return the terms of the required pod anti-affinity."""
+    return _required(signature.affinity.pod_anti_affinity)
+
+
 def domain_rules(signature: PodSignature) -> int:
     """Return the number of rules that exclude whole domains because of pods in them."""
     spread = signature.spec.topology_spread_constraints or ()
     hard = sum(each.when_unsatisfiable == "DoNotSchedule" for each in spread)
-    return hard + len(_required(signature.affinity.pod_anti_affinity))
+    return hard + len(required_anti_affinity(signature))
 
 
 def _required(affinity: PodAffinity | None) -> Sequence[PodAffinityTerm]:

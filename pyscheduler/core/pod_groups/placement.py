@@ -5,6 +5,7 @@
         _place_in_best             or placement_candidates.py: with a PlacementGenerate plugin, the best that fits
         _has_too_little_room       full_nodes.py: many equal members of which too few fit are only counted
         _place_by_score            larger members first, each on its best node
+        _may_fit_in_another_way    member_bound.py: False if there are too few places for any search
         _place_with_backtracking   backtracking.py: if that fails and other nodes may serve, with alternatives
     PlacementSearch.undo
 
@@ -15,7 +16,7 @@ fit would strand room that only a large member needs (volcano#1297); the order a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.pod_groups.backtracking import Backtracking
 from pyscheduler.core.pod_groups.extension_points import check_placement
 from pyscheduler.core.pod_groups.full_nodes import COUNTED_FROM, MemberCount
+from pyscheduler.core.pod_groups.member_bound import may_fit
 from pyscheduler.core.pod_groups.member_kinds import may_fit_in_another_way, required_affinity
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.placement_candidates import (
@@ -219,7 +221,7 @@ class PlacementSearch:
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
         self.fitting_members = frozenset(assumed.pod.uid for assumed in self.placed)
         self.undo()
-        if not may_fit_in_another_way([queued.pod.signature for queued in largest_first]):
+        if not self._may_fit_in_another_way(largest_first, self._context.groups.needed_count(self._group)):
             return False
         failures = self.failures
         if self._place_with_backtracking(largest_first) and self._is_feasible(largest_first):
@@ -227,6 +229,13 @@ class PlacementSearch:
         self.undo()
         self.failures = failures
         return False
+
+    def _may_fit_in_another_way(self, members: Sequence[QueuedPod], needed: int) -> bool:
+        """Return False if no other nodes let as many members fit as are needed, after a search that was undone."""
+        if not may_fit_in_another_way([queued.pod.signature for queued in members]):
+            return False
+        pods = [queued.pod for queued in members]
+        return may_fit(self._context.state, pods, needed, self.failures.values(), self.within)
 
     def _has_too_little_room(self, members: Sequence[QueuedPod]) -> bool:
         """Return True if it is certain that too few of the equal members fit; `failures` has the reasons then."""
@@ -315,7 +324,7 @@ class PlacementSearch:
             if self.place(queued) is None:
                 del self.failures[queued.pod.uid]
 
-    def is_short(self, remaining: Sequence[QueuedPod]) -> bool:
+    def is_short(self, remaining: Collection[QueuedPod]) -> bool:
         """Return True if the group lacks members even if all of the remaining ones are placed."""
         groups, group = self._context.groups, self._group
         if groups.get(group.key) is None:  # a single pod, placed as a group that the manager does not have

@@ -17,11 +17,13 @@ from pyscheduler.core.scheduling.failure import Failure
 
 Floats = NDArray[np.float64]
 """Array of floats with one entry per node."""
-_UNLIMITED = 1 << 31
+UNLIMITED = 1 << 31
+"""Number of members on a node that has enough of all resources."""
 _LARGEST_REQUEST = MAX_INT64 >> 10
 """Amount that nominated pods request at most here, so that what a node has free does not overflow."""
 _INSUFFICIENT = re.compile(r"Insufficient ([^\s,]+?)\.?(?=[\s,]|$)")
-"""Reason of NodeResourcesFit in a message."""
+_TOO_MANY_PODS = "Too many pods"
+"""Reasons of NodeResourcesFit in a message."""
 
 
 def least_requests(members: Iterable[Pod]) -> dict[str, int]:
@@ -53,7 +55,7 @@ def free_for_members(
 
 def members_that_fit(free: Mapping[str, Ints], least: Mapping[str, int], nodes: int) -> Ints:
     """Return how many members of these requests each node has room for, given what it has free of each resource."""
-    most = np.full(nodes, _UNLIMITED, np.int64)
+    most = np.full(nodes, UNLIMITED, np.int64)
     for resource, amount in least.items():
         most = np.minimum(most, np.maximum(free[resource], 0) // amount)
     return most
@@ -125,10 +127,12 @@ def fits_empty_nodes(nodes: NodeTable, least: Mapping[str, int], needed: int) ->
 
 
 def insufficient_resources(failures: Iterable[Failure], resources: Iterable[str]) -> Set[str]:
-    """Return the resources of which nodes had too little in a failed attempt.
+    """Return the resources of which nodes had too little in a failed attempt; `pods` if they had too many pods.
 
     Nothing may be concluded from others: a profile may lack NodeResourcesFit, or let it ignore some of them.
     """
     messages = {failure.message for failure in failures}
     named = {name for message in messages for name in _INSUFFICIENT.findall(message)}
+    if any(_TOO_MANY_PODS in message for message in messages):
+        named.add(PODS)
     return named.intersection(resources)

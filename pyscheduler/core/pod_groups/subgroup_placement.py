@@ -13,7 +13,7 @@ changed. The number of tries is limited, as that of the domains is (topology.py)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask
@@ -21,7 +21,6 @@ from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import subgroups
-from pyscheduler.core.pod_groups.member_kinds import may_fit_in_another_way
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.room import relative_room
 from pyscheduler.core.pod_groups.topology import candidate_domains
@@ -282,7 +281,7 @@ class SubgroupPlacementSearch(PlacementSearch):
 
     def _place_in_other_order(self, members: Sequence[QueuedPod]) -> bool:
         """Place pods that differ on other nodes than the best ones. Return True if enough are placed."""
-        if not self._backtracking_left or not may_fit_in_another_way([queued.pod.signature for queued in members]):
+        if not self._backtracking_left or not self._may_fit_in_another_way(members, self._needed):
             return False
         self._backtracking_left -= 1
         first = self._first
@@ -291,7 +290,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         self._undo_to(first)
         return False
 
-    def is_short(self, remaining: Sequence[QueuedPod]) -> bool:
+    def is_short(self, remaining: Collection[QueuedPod]) -> bool:
         return len(self.placed) - self._first + len(remaining) < self._needed
 
     def _undo_to(self, count: int) -> None:
