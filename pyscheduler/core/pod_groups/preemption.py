@@ -70,6 +70,8 @@ class GroupPreemptionSearch:
         self._least = dict(insufficient)
         self._is_over_quota = False
         self._min_run_time = MinRunTime(context, group, now)
+        self._last_placement: tuple[tuple[frozenset[str], frozenset[str]], dict[str, str]] | None = None
+        """The last placement that was found, and without which pods, and without whose usage."""
 
     def first_time(self) -> float | None:
         """Return when enough pods have run for their minimum time to be evicted, after a `run` without victims."""
@@ -226,8 +228,7 @@ class GroupPreemptionSearch:
         def place(count: int) -> dict[str, str] | None:
             # Each member is checked against the quota, which the units have used up if it is exceeded.
             unused = [*terminating, *units.pods_of_first(count)] if within_quota else ()
-            with self._context.groups.without_usage(unused):
-                return self._place_without(order.removed(count))
+            return self._place_without(order.removed(count), unused)
 
         is_unknown = not self._least and not within_quota  # something else than resources or a quota is missing
         if is_unknown and place(len(units)) is None:
@@ -283,21 +284,34 @@ class GroupPreemptionSearch:
     def _place(self, removed: Iterable[EvictionUnit], terminating: Iterable[Pod]) -> dict[str, str] | None:
         """Return the node of each member that is placed without these pods; None if the group does not fit."""
         gone = [*terminating, *_pods_of(removed)]
-        with self._context.groups.without_usage(gone if self._has_queue else ()):
-            return None if self._is_over_its_quota() else self._place_without(gone)
+        if not self._has_queue:
+            return self._place_without(gone, ())
+        with self._context.groups.without_usage(gone):
+            if self._is_over_its_quota():
+                return None
+        return self._place_without(gone, gone)
 
-    def _place_without(self, gone: Iterable[Pod]) -> dict[str, str] | None:
-        """Return the node of each member that is placed without these pods; None if there is too little room."""
-        state = self._context.state
-        with state.dry_run():
+    def _place_without(self, gone: Sequence[Pod], unused: Sequence[Pod]) -> dict[str, str] | None:
+        """Return the node of each member that is placed without these pods; None if there is too little room.
+
+        What the `unused` pods have allocated of quotas does not count.
+        """
+        state, last = self._context.state, self._last_placement
+        key = frozenset(pod.uid for pod in gone), frozenset(pod.uid for pod in unused)
+        if last is not None and last[0] == key:
+            return last[1]
+        with self._context.groups.without_usage(unused), state.dry_run():
             for pod in gone:
                 state.remove(pod.uid)
             search = placement_search(self._context, self._group, self._now)
             try:
-                fits = search.run(self._members)
-                return {assumed.pod.uid: assumed.node_name for assumed in search.placed} if fits else None
+                if not search.run(self._members):
+                    return None
+                nodes = {assumed.pod.uid: assumed.node_name for assumed in search.placed}
             finally:
                 search.undo()
+        self._last_placement = key, nodes
+        return nodes
 
     @property
     def _has_queue(self) -> bool:

@@ -189,3 +189,13 @@ def test_group_of_unequal_pods_preempts_for_the_quota_of_its_queue() -> None:
     cluster.submit(important)
     cluster.advance(10)
     assert (len(cluster.evictions), cluster.members(important)) == (3, 2)
+
+
+def test_group_that_preempts_on_each_node_is_not_placed_again_without_the_same_victims() -> None:
+    count = 65
+    cluster = full(count)
+    before = cluster.machine.context.attempts
+    cluster.apply_all(with_priority("a", count, 100, NATIVE))
+    cluster.run()
+    assert len(cluster.evictions) == count
+    assert cluster.machine.context.attempts - before < 3 * count
