@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.core.context import Context
 from pyscheduler.core.queue.entry import Tier
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup, pods_of
 from pyscheduler.core.scheduling.pod_stages import Stage
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
@@ -52,7 +53,10 @@ def _check_assumed_pods(context: Context) -> None:
     for uid, assumed in context.assumed.items():
         node = context.state.node_of(uid)
         assert node is not None, f"{assumed.pod} is assumed but on no node"
-        assert assumed.stage is not Stage.ASSUMED, f"{assumed.pod} is assumed and neither waits nor is being bound"
+        if assumed.stage is Stage.ASSUMED:
+            group = None if context.suspended is None else context.suspended.queued
+            is_placed_now = isinstance(group, QueuedPodGroup) and uid in group.members
+            assert is_placed_now, f"{assumed.pod} is assumed and neither waits nor is being bound"
         is_waiting = assumed.stage is Stage.WAITING
         assert context.queue.in_flight(uid) == is_waiting, f"{assumed.pod} is in flight in stage {assumed.stage.name}"
 
@@ -70,12 +74,12 @@ def _check_suspended_attempt(context: Context) -> None:
 
 def _check_in_flight(context: Context) -> None:
     """Check that between two calls only pods that wait in Permit or have a suspended attempt are in flight."""
+    suspended = () if context.suspended is None else pods_of(context.suspended.queued)
+    in_attempt = {queued.pod.uid for queued in suspended}
     for tier, queued in context.queue.known():
         if tier is Tier.IN_FLIGHT:
-            uid = queued.pod.uid
-            suspended = context.suspended is not None and context.suspended.queued is queued
-            waits = uid in context.handle.waiting_pods.by_uid
-            assert suspended or waits, f"{queued.pod} is in flight without an attempt"
+            waits = queued.pod.uid in context.handle.waiting_pods.by_uid
+            assert waits or queued.pod.uid in in_attempt, f"{queued.pod} is in flight without an attempt"
 
 
 def _check_nominated_pods(context: Context) -> None:

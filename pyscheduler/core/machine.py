@@ -15,6 +15,7 @@ import enum
 import math
 from collections.abc import Sized
 
+from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core import event_handlers
 from pyscheduler.core.commands import CancelBinding, Command
 from pyscheduler.core.context import Context, ProfileBuilder, Settings
@@ -51,6 +52,7 @@ from pyscheduler.core.scheduling.schedule_pod_group import schedule_pod_group
 from pyscheduler.core.scheduling.suspended_attempts import (
     drop_stale_attempt,
     fail_broken_attempt,
+    interrupt,
     resume,
     resume_with_responses,
 )
@@ -99,7 +101,7 @@ class Machine:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
         suspended = self.context.suspended
         if suspended is not None and suspended.paused:
-            suspended.is_stale = True
+            interrupt(self.context, suspended, event.at)
         if self.context.groups.quota is not None:
             self.context.groups.set_time(event.at + self.context.settings.epoch)
         commands = self._dispatch(event)
@@ -121,7 +123,7 @@ class Machine:
             return self._process_backlog(now)
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
-            return resume(context, suspended, now) + self._process_backlog(now)
+            return self._end_step(suspended.queued, resume(context, suspended, now), now)
         if now >= self._timers.next:
             return self._timers.run(context, now) + self._process_backlog(now)
         if context.groups.quota is not None:
@@ -134,12 +136,21 @@ class Machine:
         try:
             if isinstance(queued, QueuedPodGroup):
                 commands = schedule_pod_group(context, queued, now)
-                self._stale_groups.attempted(queued.key, now)
             else:
                 attempt = schedule_one_with_extenders if context.settings.extenders else schedule_one
                 commands = attempt(context, queued, now)
         except BaseException as error:
             commands = fail_broken_attempt(context, queued, error, now)
+        if isinstance(queued, QueuedPodGroup):
+            return self._end_step(queued, commands, now)
+        return commands + self._process_backlog(now)
+
+    def _end_step(self, queued: QueuedPod, commands: list[Command], now: float) -> list[Command]:
+        """Return the commands of a step, and of the work that follows; that waits for the end of a group's attempt."""
+        if isinstance(queued, QueuedPodGroup):
+            if self.is_attempt_paused:
+                return commands
+            self._stale_groups.attempted(queued.key, now)
         return commands + self._process_backlog(now)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,9 +10,11 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from pyscheduler.api import EvictionUnit, Pod
+from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.pod_groups import eviction_units, full_nodes, placement, preemption
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.pod_groups.steps import Steps
 from pyscheduler.core.queue import SchedulingQueue
 from tests.properties.pod_group_model import RECONFIGURED, STEPS, PodGroupModel, Step, config
 from tests.properties.pod_group_preemption import CASES, Case, check_preemption, check_restarts
@@ -160,7 +162,11 @@ def _evict_without_need(patch: pytest.MonkeyPatch) -> None:
 
 
 def _never_backtrack(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PlacementSearch, "_place_with_backtracking", lambda self, members: False)
+    def find_nothing(self: PlacementSearch, members: Sequence[QueuedPod]) -> Steps[bool]:
+        yield from ()
+        return False
+
+    patch.setattr(PlacementSearch, "_place_with_backtracking", find_nothing)
 
 
 def _keep_surplus_of_evicted_groups(patch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from pyscheduler.api.topology import NO_DOMAIN
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.pod_groups.member_kinds import MemberKind, Remaining, kinds_of
 from pyscheduler.core.pod_groups.room import Floats, members_per_node, relative_room
+from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP, Steps
 from pyscheduler.core.preemption.dry_run import depends_on_own_row
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.kernels import Rows
@@ -97,15 +98,24 @@ class Backtracking:
         self._with_domain_rules = 0
         self._followers: dict[PodSignature, list[MemberKind]] = {}
         self._kinds = kinds_of(members)
-        for kind in self._kinds:
-            self._find_places(kind)
-        self._kinds.sort(key=lambda kind: -kind.scarcity)
-        self._attracted = [kind for kind in self._kinds if kind.selectors]
+        self._attracted: list[MemberKind] = []
+        """Kinds with required affinity."""
         self._first_incomplete = 0
         """Position of the first kind of which not all members have been chosen."""
         self._incomplete = Counter(kind.bit for kind in self._kinds)
         """Number of such kinds by bit."""
         self._remaining = Remaining(self._kinds, len(members))
+        self._fits_of_class, self._class_of_row = np.empty(0, np.uint64), np.empty(0, np.intp)
+        """Distinct values of `_fits`, and the index of that of each row."""
+
+    def _sort_kinds(self) -> Steps[None]:
+        """Find the places of all kinds, and sort the kinds by them."""
+        for i, kind in enumerate(self._kinds, 1):
+            if i % MEMBERS_PER_STEP == 0:
+                yield
+            self._find_places(kind)
+        self._kinds.sort(key=lambda kind: -kind.scarcity)
+        self._attracted = [kind for kind in self._kinds if kind.selectors]
         self._fits_of_class, self._class_of_row = np.unique(self._fits, return_inverse=True)
         for i, kind in enumerate(self._kinds):
             kind.position = i
@@ -137,9 +147,12 @@ class Backtracking:
         statuses = ((row, diagnosis.status_of(names[row])) for row in rows.tolist())
         return np.array([row for row, s in statuses if s is not None and s.plugin not in local], np.intp)
 
-    def run(self) -> list[QueuedPod] | None:
+    def run(self) -> Steps[list[QueuedPod] | None]:
         """Place enough members. Return those that were left out; None if too few have a node."""
+        yield from self._sort_kinds()
         while (choice := self._next()) is not None:
+            if self._left % MEMBERS_PER_STEP == 0:
+                yield
             while not self._take(choice):
                 stuck = choice.stuck | choice.kind.bit
                 self._count_chosen(choice, -1)

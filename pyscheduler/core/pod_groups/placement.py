@@ -44,6 +44,7 @@ from pyscheduler.core.pod_groups.placement_candidates import (
     tightest_first,
 )
 from pyscheduler.core.pod_groups.room import lacking_resources
+from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP, Steps, exhaust
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.queue.queued_pod_group import MemberPods
 from pyscheduler.core.scheduling.binding import assume, forget_pod
@@ -91,7 +92,11 @@ class PlacementSearch:
         self._freed = len(context.queue.nominator.freed)
 
     def run(self, members: Iterable[QueuedPod], allowed: Mask | None = None) -> bool:
-        """Place the members on the nodes of a mask, or on any.
+        """Place the members in one step, as `run_in_steps` does."""
+        return exhaust(self.run_in_steps(members, allowed))
+
+    def run_in_steps(self, members: Iterable[QueuedPod], allowed: Mask | None = None) -> Steps[bool]:
+        """Place the members on the nodes of a mask, or on any; yields after some members.
 
         Return True if enough are placed; otherwise none is, and `failures` has the reasons.
         """
@@ -107,13 +112,13 @@ class PlacementSearch:
                 largest_first.sort(key=lambda queued: self._context.groups.size_of(queued.pod))
             if self._group.min_count_by_role:
                 largest_first = self._needed_roles_first(largest_first)
-        if self._place_in_any(largest_first):
+        if (yield from self._place_in_any(largest_first)):
             return True
         if self._infeasible is not None:
             self.fail([queued.pod.uid for queued in largest_first], self._infeasible)
         return False
 
-    def _place_in_any(self, largest_first: Sequence[QueuedPod]) -> bool:
+    def _place_in_any(self, largest_first: Sequence[QueuedPod]) -> Steps[bool]:
         """Place the members in one domain, or anywhere. Return True if enough are placed; otherwise none is."""
         profile = self._context.profiles[largest_first[0].pod.scheduler_name] if largest_first else None
         if profile is not None and profile.placement_generate and self._group.key.api != SINGLE_POD:
@@ -122,11 +127,11 @@ class PlacementSearch:
                 self.fail([queued.pod.uid for queued in largest_first], candidates)
                 return False
             if candidates:
-                return self._place_in_best(largest_first, profile, candidates)
+                return (yield from self._place_in_best(largest_first, profile, candidates))
         if not self._group.topology:
-            return self._place_within(largest_first, None)
+            return (yield from self._place_within(largest_first, None))
         for mask in self._candidate_domains(largest_first):
-            if self._place_within(largest_first, mask):
+            if (yield from self._place_within(largest_first, mask)):
                 return True
         if not self.failures:
             keys = ", ".join(constraint.key for constraint in self._group.topology if constraint.required)
@@ -136,7 +141,7 @@ class PlacementSearch:
 
     def _place_in_best(
         self, members: Sequence[QueuedPod], profile: Profile, candidates: Sequence[PlacementCandidate]
-    ) -> bool:
+    ) -> Steps[bool]:
         """Place the members on the candidate with the best score. Return True if enough are placed; else none is."""
         context, group = self._context, self._group
         pods, needed = [queued.pod for queued in members], context.groups.needed_count(group)
@@ -144,7 +149,7 @@ class PlacementSearch:
         found: list[ScoredPlacement] = []
         for candidate, mask in tightest_first(candidates, context.state.table(), pods, needed):
             self._candidate_size = len(candidate.nodes)
-            if not self._place_within(members, mask):
+            if not (yield from self._place_within(members, mask)):
                 first = first or (self.failures, self.fitting_members, self.fitting, self.missing)
                 continue
             if len(candidates) == 1 or not profile.placement_score:
@@ -163,20 +168,25 @@ class PlacementSearch:
                 within = np.zeros(len(context.state), np.bool_)
                 within[candidates[0].nodes] = True
                 self._candidate_size = len(candidates[0].nodes)
-                return self._place_within(members, within)
+                return (yield from self._place_within(members, within))
             self.failures, self.fitting_members, self.fitting, self.missing = first
             return False
         try:
             ranked = by_total_score(profile, group, found) if len(found) > 1 else found
         except PluginFailed as failed:
             return self._fail_by_plugin(members, failed)
-        return any(self._repeat(members, each) for each in ranked)
+        for each in ranked:
+            if (yield from self._repeat(members, each)):
+                return True
+        return False
 
-    def _repeat(self, members: Iterable[QueuedPod], placement: ScoredPlacement) -> bool:
+    def _repeat(self, members: Iterable[QueuedPod], placement: ScoredPlacement) -> Steps[bool]:
         """Place the members as they were before. Return False if one does not fit any more; then none is placed."""
         by_uid = {queued.pod.uid: queued for queued in members}
         self.failures = dict(placement.failures)
-        for uid, row in placement.nodes.items():
+        for i, (uid, row) in enumerate(placement.nodes.items(), 1):
+            if i % MEMBERS_PER_STEP == 0:
+                yield
             if (failure := self.place(by_uid[uid], row)) is not None:
                 self.failures[uid] = failure
                 self.undo()
@@ -210,13 +220,13 @@ class PlacementSearch:
         pods, needed = [queued.pod for queued in members], groups.needed_count(self._group)
         return candidate_domains(state.table(), self._group, pods, rows, needed)
 
-    def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> bool:
+    def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> Steps[bool]:
         """Place the members within a domain, or anywhere. Return True if enough are placed; otherwise none is."""
         allowed = self._allowed
         self.within = within if allowed is None else allowed if within is None else within & allowed
         if self._is_uniform and len(largest_first) >= COUNTED_FROM and self._has_too_little_room(largest_first):
             return False
-        if self._place_by_score(largest_first) and self._is_feasible(largest_first):
+        if (yield from self._place_by_score(largest_first)) and self._is_feasible(largest_first):
             return True
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
         self.fitting_members = frozenset(assumed.pod.uid for assumed in self.placed)
@@ -224,7 +234,7 @@ class PlacementSearch:
         if not self._may_fit_in_another_way(largest_first, self._context.groups.needed_count(self._group)):
             return False
         failures = self.failures
-        if self._place_with_backtracking(largest_first) and self._is_feasible(largest_first):
+        if (yield from self._place_with_backtracking(largest_first)) and self._is_feasible(largest_first):
             return True
         self.undo()
         self.failures = failures
@@ -293,7 +303,7 @@ class PlacementSearch:
 
     # -- by score ----------------------------------------------------------------------------------------------------
 
-    def _place_by_score(self, members: Sequence[QueuedPod]) -> bool:
+    def _place_by_score(self, members: Sequence[QueuedPod]) -> Steps[bool]:
         """Place each member on its best node; stop once too few can be placed."""
         self.failures = {}
         if len(members) == 1:
@@ -304,6 +314,8 @@ class PlacementSearch:
         rejected: dict[PodSignature, Failure] = {}
         attracts = any(map(required_affinity, {queued.pod.signature for queued in members}))
         for i, queued in enumerate(members):
+            if i and i % MEMBERS_PER_STEP == 0:
+                yield
             signature = queued.pod.signature
             failure = rejected.get(signature) or self.place(queued)
             if failure is None:
@@ -315,12 +327,14 @@ class PlacementSearch:
                 if self.is_short(()) and self.is_short(members[i + 1 :]):
                     return False
         if attracts and self.failures:
-            self._place_again([queued for queued in members if queued.pod.uid in self.failures])
+            yield from self._place_again([queued for queued in members if queued.pod.uid in self.failures])
         return not self.is_short(())
 
-    def _place_again(self, members: Sequence[QueuedPod]) -> None:
+    def _place_again(self, members: Sequence[QueuedPod]) -> Steps[None]:
         """Place the members that may have waited for a pod that they have affinity to."""
-        for queued in members:
+        for i, queued in enumerate(members, 1):
+            if i % MEMBERS_PER_STEP == 0:
+                yield
             if self.place(queued) is None:
                 del self.failures[queued.pod.uid]
 
@@ -333,9 +347,9 @@ class PlacementSearch:
 
     # -- with backtracking -------------------------------------------------------------------------------------------
 
-    def _place_with_backtracking(self, members: Sequence[QueuedPod]) -> bool:
+    def _place_with_backtracking(self, members: Sequence[QueuedPod]) -> Steps[bool]:
         """Place each member where others need the node least; after a dead end, try other nodes of earlier ones."""
-        left_out = Backtracking(self._context, self, members).run()
+        left_out = yield from Backtracking(self._context, self, members).run()
         if left_out is None:
             return False
         self.failures = {queued.pod.uid: Failure("the pod group was scheduled without it") for queued in left_out}

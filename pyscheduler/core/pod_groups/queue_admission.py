@@ -88,7 +88,7 @@ def admit(
     groups.gate_removals.start(group.key, admitted)
     groups.reserve(group.key, [pod for pod in queued.pods if pod.uid in uids or not has_only_queue_gate(pod)])
     context.quota_waits.end_placed(queued)
-    context.queue.end_admission(queued, now)
+    context.queue.retry_group(queued, now)
     return [CallApi(groups.quota_name, GateRemoval(pod), retries=True) for pod in admitted]
 
 

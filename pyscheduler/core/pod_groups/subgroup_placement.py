@@ -23,6 +23,7 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import subgroups
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.room import relative_room
+from pyscheduler.core.pod_groups.steps import Steps, exhaust
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.scheduling.failure import SCHEDULING_GATED, Failure
 
@@ -73,7 +74,8 @@ class SubgroupPlacementSearch(PlacementSearch):
             if subgroups.has_minimum(each, counts):
                 yield from self._complete(each, counts)
 
-    def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> bool:
+    def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> Steps[bool]:
+        yield from ()  # one step: `_ways` yields the ways to place a subgroup
         allowed = self._allowed
         mask = within if allowed is None else allowed if within is None else within & allowed
         self._divide(largest_first)
@@ -231,7 +233,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         self._tries_left -= 1
         self._first, self._needed, self.within = len(self.placed), needed, within
         others = self.failures
-        is_placed = self._place_tightly(members) if self._is_tight else self._place_by_score(members)
+        is_placed = self._place_tightly(members) if self._is_tight else exhaust(self._place_by_score(members))
         if not is_placed:
             failures = self.failures
             if not others:
@@ -255,7 +257,7 @@ class SubgroupPlacementSearch(PlacementSearch):
             rest = [queued for queued in self._pending.get(key, ()) if queued.pod.uid not in placed]
             if rest:
                 self._first, self._needed, self.within = len(self.placed), 0, self._masks.get(key)
-                self._place_by_score(rest)
+                exhaust(self._place_by_score(rest))
                 others = others | self.failures
         self.failures = others
 
@@ -285,7 +287,7 @@ class SubgroupPlacementSearch(PlacementSearch):
             return False
         self._backtracking_left -= 1
         first = self._first
-        if self._place_with_backtracking(members):
+        if exhaust(self._place_with_backtracking(members)):
             return True
         self._undo_to(first)
         return False

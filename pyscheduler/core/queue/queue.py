@@ -97,7 +97,8 @@ class SchedulingQueue(QueueContents):
         )
         self.gates = Gates(profiles, instrument, self._groups)
         self._backoff_policy = backoff
-        self._tiers = Tiers(first, instrument, self._events, self.gates, self._groups, previous)
+        in_flight = self._in_flight.pods
+        self._tiers = Tiers(first, instrument, self._events, self.gates, self._groups, in_flight, previous)
         self.tier_of = self._tiers.index
         """The tier of every pod by UID; after a reconfiguration, of every pod that is readmitted."""
         self.active, self._backoff_queue = self._tiers.active, self._tiers.backoff
@@ -281,8 +282,8 @@ class SchedulingQueue(QueueContents):
             self._requeue_rejected(group, rejected, pending, now)
         self._in_flight.done(group.pod.uid)
 
-    def end_admission(self, group: QueuedPodGroup, now: float) -> None:
-        """End the attempt of a pod group that its queue has admitted: it is held until its gates are removed."""
+    def retry_group(self, group: QueuedPodGroup, now: float) -> None:
+        """End the attempt of a pod group without a result: it is tried again, or held until its gates are removed."""
         self._requeue_or_hold(group, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
         self._in_flight.done(group.pod.uid)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
@@ -32,6 +32,7 @@ class Tiers:
         events: EventEvaluator,
         gates: Gates,
         groups: PodGroupManager,
+        in_flight: Container[str],
         previous: Tiers | None = None,
     ) -> None:
         self.index: TierIndex = {}
@@ -45,11 +46,17 @@ class Tiers:
         readers = HintReaders(events.scope_of, events.objects_of, gates.gate_object)
         self.unschedulable = UnschedulablePods(self.index, readers)
         self.members = PodGroupMembers(self.index, groups, gates.forget)
+        self._in_flight = in_flight
         self.previous = previous
 
     def __len__(self) -> int:
-        groups = sum(entry.pod.uid in self.index for entry in self.members.entries.values())
-        return len(self.index) - groups + (0 if self.previous is None else len(self.previous))
+        count = len(self.index) + (0 if self.previous is None else len(self.previous))
+        for entry in self.members.entries.values():
+            if entry.pod.uid in self.index:
+                count -= 1
+            elif entry.pod.uid in self._in_flight:
+                count -= len(entry.members)
+        return count
 
     def __contains__(self, uid: str) -> bool:
         return uid in self.index or (self.previous is not None and uid in self.previous)
@@ -92,7 +99,7 @@ class Tiers:
         yield from ((Tier.BACKOFF, queued) for queued in self.backoff)
         for queued in self.unschedulable:
             yield (Tier.GATED if queued.gating_plugin else Tier.UNSCHEDULABLE), queued
-        yield from ((Tier.GATED, entry) for entry in self.members.waiting())
+        yield from ((Tier.GATED, entry) for entry in self.members.waiting() if entry.pod.uid not in self._in_flight)
 
     def counts(self) -> Mapping[str, int]:
         """Return the number of pods by tier, with the label values of `scheduler_pending_pods`."""
@@ -100,7 +107,7 @@ class Tiers:
         for entry in self.members.entries.values():
             tier, more = self.index.get(entry.pod.uid), len(entry.members) - 1
             if tier is None:
-                gated += more + 1
+                gated += 0 if entry.pod.uid in self._in_flight else more + 1
             elif isinstance(tier, HintGroup):
                 gated, rejected = (gated + more, rejected) if tier.is_gated else (gated, rejected + more)
             elif entry.pod.uid not in self.active.entries:

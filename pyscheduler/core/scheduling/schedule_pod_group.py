@@ -14,6 +14,9 @@
 It matches the pod group cycle of kube-scheduler 1.37 (schedule_one_podgroup.go), with two differences: members are
 placed in an order, and with alternatives, that do not strand large ones, and the API that declares the group does not
 matter.
+
+A large group is placed in steps. Its members are assumed in between, so no event is handled with them there: the loop
+defers events, and `interrupt` in suspended_attempts.py forgets them if one is handled all the same.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command
-from pyscheduler.core.context import AssumedPod, Context
+from pyscheduler.core.context import AssumedPod, Context, SuspendedAttempt
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.pod_groups import backfill, kubernetes_texts
 from pyscheduler.core.pod_groups.conditions import report_group
@@ -48,6 +51,7 @@ from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
 from pyscheduler.core.pod_groups.share_claims import cannot_be_helped, would_not_start
+from pyscheduler.core.pod_groups.steps import Steps
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate
@@ -65,6 +69,7 @@ from pyscheduler.core.scheduling.failure import (
 )
 from pyscheduler.core.scheduling.failure_handler import nominate, report_failure, report_plugin_failure
 from pyscheduler.core.scheduling.permit import wait_on_permit
+from pyscheduler.core.scheduling.suspended_attempts import run_until_pause
 from pyscheduler.texts import text_of
 
 WAITING_ON_BINDING = "WaitingOnBinding"
@@ -75,7 +80,12 @@ Waits = Mapping[str, dict[str, Wait]]
 
 
 def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> list[Command]:
-    """Attempt to schedule the pending members of a popped group and return the commands."""
+    """Attempt to schedule the pending members of a popped group, up to the first pause, and return the commands."""
+    return run_until_pause(context, SuspendedAttempt(queued, queued.pod, _attempt(context, queued, now)))
+
+
+def _attempt(context: Context, queued: QueuedPodGroup, now: float) -> Steps[list[Command]]:
+    """Run an attempt; yields after some members have been placed, and forgets them if it is closed then."""
     group = context.groups.requirements(queued.key)
     if isinstance(group, Rejection):
         context.queue.end_group_attempt(queued, (), frozenset(), frozenset(), now)
@@ -85,7 +95,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         member.attempts, member.last_attempt = member.attempts + 1, now
     search, admitted = placement_search(context, group, now), list[Pod]()
     try:
-        waits = _place(context, search, group, queued, now, admitted)
+        waits = yield from _place(context, search, group, queued, now, admitted)
     except BaseException as error:
         search.undo()
         if is_external(error):
@@ -144,7 +154,7 @@ def _start_whole_group(
 
 def _place(
     context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, now: float, admitted: list[Pod]
-) -> Waits:
+) -> Steps[Waits]:
     """Place the members and run Permit. Otherwise none is placed, and the search has the reasons.
 
     If gates are to be removed before, their members are added to `admitted`, and none is placed.
@@ -173,7 +183,7 @@ def _place(
         text = f"pod group {group.key} needs {missing}"
         search.fail(queued.members, Failure(text, UNSCHEDULABLE, frozenset({plugin.name}), nominate=""))
         return {}
-    if not _run_search(search, group, queued, gated, groups):
+    if not (yield from _run_search(search, group, queued, gated, groups)):
         return {}
     has_reservation = context.reservations.current is not None
     if has_reservation and (reason := backfill.check_reservation(context, queued, search, now)):
@@ -184,35 +194,32 @@ def _place(
 
 def _run_search(
     search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, gated: Sequence[Pod], groups: PodGroupManager
-) -> bool:
+) -> Steps[bool]:
     """Place the members that are not gated. Return True if enough are placed."""
     if not gated:
-        return (
-            _run_without_surplus(search, group, queued, groups)
-            if groups.is_ordered_by_share(group)
-            else search.run(queued.members.values())
-        )
+        if groups.is_ordered_by_share(group):
+            return (yield from _run_without_surplus(search, group, queued, groups))
+        return (yield from search.run_in_steps(queued.members.values()))
     text = f"queue {groups.queue_of(group)} admits no more pods of {queued.title}"
     held = {pod.uid: quota_exceeded(groups.quota_name, text) for pod in gated}
-    is_placed = len(held) < len(queued.members) and search.run(
-        member for uid, member in queued.members.items() if uid not in held
-    )
+    others = [member for uid, member in queued.members.items() if uid not in held]
+    is_placed = bool(others) and (yield from search.run_in_steps(others))
     search.failures.update(held)
     return is_placed
 
 
 def _run_without_surplus(
     search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, groups: PodGroupManager
-) -> bool:
+) -> Steps[bool]:
     """Place the minimum, or one member above it, so that the other groups of the queue are served in between."""
     members = queued.members
     if group.min_count_by_role or group.subgroups or len(members) == 1:
-        return search.run(members.values())
+        return (yield from search.run_in_steps(members.values()))
     needed, by_kind = groups.needed_count(group), dict[Hashable, list[QueuedPod]]()
     for each in members.values():
         by_kind.setdefault(_kind(each.pod), []).append(each)
     # More of a kind are not placed anyway, and there is an attempt for each member.
-    is_placed = search.run(each for equal in by_kind.values() for each in equal[:needed])
+    is_placed = yield from search.run_in_steps(each for equal in by_kind.values() for each in equal[:needed])
     while len(search.placed) > needed:
         search.forget(search.placed[-1])
     if search.is_failed_as_a_whole and search.failures:
