@@ -11,6 +11,7 @@ from pyscheduler.core.pod_groups.freed_room import FreedRoom
 from pyscheduler.core.pod_groups.removal_order import fewest
 from pyscheduler.core.pod_groups.reservation import Reservation
 from pyscheduler.core.pod_groups.room import least_requests
+from pyscheduler.core.pod_groups.run_times import UNKNOWN
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
@@ -35,13 +36,32 @@ class HeadSearch:
     def again(self, last: Reservation) -> Reservation | None:
         """Return an earlier reservation than the last one, otherwise the last one if the group still fits there.
 
-        Nodes that do not change with every attempt become free at last.
+        Nodes that do not change with every attempt become free at last. Without a time, they change only if others
+        have more room.
         """
         time = max(last.time, self._now)
         nodes = self._place(self._count_until(time), last.nodes)
         if nodes is None:
             return self.run()
-        return self._earliest(self._ending.count_until(time, is_included=False)) or self._reservation(time, nodes)
+        if (earlier := self._earliest(self._ending.count_until(time, is_included=False))) is not None:
+            return earlier
+        closer = self._closer_nodes(last.nodes) if time == UNKNOWN else None
+        return self._reservation(time, closer or nodes)
+
+    def _closer_nodes(self, last: frozenset[str]) -> frozenset[str] | None:
+        """Return nodes that have room for more members now than the last ones; None if there are none.
+
+        Without declared run times, the pods on the last nodes may run forever while those on other nodes end.
+        """
+        free, at_last, table = self._room.members(0), self._room.members(len(self._ending)), self._context.state.table()
+        order = np.argsort(-free, kind="stable")
+        count = int(np.searchsorted(np.cumsum(at_last[order]), self._needed)) + 1
+        most = int(free[table.named(last)].sum())
+        if int(free[order[:count]].sum()) <= most:
+            return None
+        names = frozenset(self._context.state.rows[row].name for row in order[:count].tolist())
+        nodes = self._place_after(len(self._ending), names)
+        return nodes if nodes and int(free[table.named(nodes)].sum()) > most else None
 
     def at(self, time: float) -> Reservation | None:
         """Return the reservation for a time; None if the group does not fit then."""

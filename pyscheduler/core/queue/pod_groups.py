@@ -116,13 +116,15 @@ class PodGroupMembers:
                 entry.timestamp = 0.0  # before all others: what has started is of no use without the rest
 
     def skips_backoff(self, queued: QueuedPod, now: float) -> bool:
-        """Return True for a group with only a part of its minimum on nodes, if an event has made room.
+        """Return True for a group with only a part of its minimum on nodes, or with reserved ones, if an event has made
+        room.
 
         Pods that are not backing off would take the room. A group with an error backs off, and so does any above the
         budget: each of a thousand events a second might cost an attempt.
         """
-        is_first = isinstance(queued, QueuedPodGroup) and queued.is_incomplete and not queued.error_count
-        return is_first and self._retries.take(len(pods_of(queued)), now)
+        if not isinstance(queued, QueuedPodGroup) or queued.error_count:
+            return False
+        return (queued.is_incomplete or queued.is_head) and self._retries.take(len(pods_of(queued)), now)
 
     def restore_claim(self, queued: QueuedPod) -> None:
         """Give a group that may fit now a claim to its share again, so that others leave it that until its attempt."""

@@ -41,6 +41,8 @@ class QueuedPodGroup(QueuedPod):
     """True if the last attempt failed because the group would delay the one for which nodes are reserved."""
     lacks_room: bool = False
     """True if the last attempt failed for lack of room, so that nodes may be reserved for the group."""
+    is_head: bool = False
+    """True if nodes are reserved for the group."""
     has_turn: bool = False
     """True if the last attempt failed, but groups within the shares of other queues do not delay the group."""
     waits_for_turn: bool = False

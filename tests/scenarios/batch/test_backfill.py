@@ -99,6 +99,25 @@ def test_large_group_is_not_starved_by_small_pods(api: str, declared: bool) -> N
     assert min(later) >= started
 
 
+@pytest.mark.parametrize("endless", range(3))
+def test_nodes_whose_pods_do_not_end_are_not_reserved_for_ever(endless: int) -> None:
+    cluster = Cluster(*[node(f"n{i}", 2, {"index": str(i)}) for i in range(3)])
+    for name in ("long0", "long1"):
+        long = pod(name)
+        long["spec"]["nodeSelector"] = {"index": str(endless)}
+        cluster.submit(long)
+    large, count = gang("large", 4), 0
+    while cluster.time < 200 and not cluster.members(large):
+        for _ in range(8 - count + cluster.members("small")):
+            cluster.apply_all(pod(f"small{count}"), runs=20 - count % 7)
+            count += 1
+        cluster.run()
+        if cluster.time == 10:
+            cluster.submit(large)
+        cluster.advance(5)
+    assert cluster.members(large) == 4
+
+
 def test_group_within_its_share_does_not_wait_for_one_above_the_share_of_another_queue() -> None:
     cluster = Cluster(*(node(f"slot{i}") for i in range(2)), queue("a", weight=1), queue("b", weight=1))
     cluster.submit(gang("r", 1, [pod("r0")], api=VOLCANO, queue="a"))

@@ -54,7 +54,7 @@ def job(minimum: int, size: int = 0) -> Gang:
 @pytest.mark.parametrize("a", [A, queue("a", capability={"cpu": 4})], ids=["no quota", "quota"])
 def test_job_above_the_share_of_its_queue_starts_beside_an_endless_backlog(a: Manifest, declared: bool) -> None:
     cluster = BusyCluster(large := job(4), a, B, runs=60, declared=declared)
-    cluster.pass_until(WAIT - 1)
+    cluster.pass_until(WAIT - 2)
     assert (cluster.members(large), cluster.running_of_b()) == (0, 6)
     cluster.pass_until(WAIT + RUNS)
     assert (cluster.members(large), cluster.running_of_b()) == (4, 2)
