@@ -82,25 +82,24 @@ def read_queue(queue: Mapping[str, Any]) -> Queue | str:
     """Return a Volcano Queue, or the reason why it is invalid."""
     try:
         spec, status = _mapping(queue, "spec"), _mapping(queue, "status")
-        read = Queue(
+        capability, deserved = _amounts(spec, "capability"), _amounts(spec, "deserved")
+        guarantee = _amounts(_mapping(spec, "guarantee", "spec."), "resource", "spec.guarantee.")
+        _check_order("spec.guarantee.resource", guarantee, "deserved", deserved)
+        return Queue(
             name=_name(queue),
             parent=_string(spec, "parent") or ROOT,
             weight=_integer(spec, "weight", 1, 0, MAX_WEIGHT),
-            capability=_amounts(spec, "capability"),
-            deserved=_amounts(spec, "deserved"),
-            guarantee=_amounts(_mapping(spec, "guarantee", "spec."), "resource", "spec.guarantee."),
+            capability=capability,
+            deserved=_limited(deserved, capability),
+            guarantee=_limited(guarantee, capability),
             reclaimable=_boolean(spec, "reclaimable", True),
             priority=_integer(spec, "priority", 0, _MIN_PRIORITY, _MAX_PRIORITY),
             dequeue_strategy=_strategy(spec),
             state=_state(status),
             delays=read_delays(_mapping(queue, "metadata")),
         )
-        _check_order("spec.guarantee.resource", read.guarantee, "deserved", read.deserved)
-        _check_order("spec.guarantee.resource", read.guarantee, "capability", read.capability)
-        _check_order("spec.deserved", read.deserved, "capability", read.capability)
     except (_InvalidField, InvalidDelay) as error:
         return str(error)
-    return read
 
 
 def read_elastic_quota(quota: Mapping[str, Any]) -> Queue | str:
@@ -208,6 +207,11 @@ def _amounts(of: Mapping[str, Any], key: str, prefix: str = "spec.") -> Amounts:
         if read[resource] < 0:
             raise _invalid(path, quantity, "must be greater than or equal to 0")
     return read
+
+
+def _limited(amounts: Amounts, capability: Amounts) -> Amounts:
+    """Return amounts that are at most the capability, so that a quota can be lowered by one field."""
+    return {resource: min(value, capability.get(resource, value)) for resource, value in amounts.items()}
 
 
 def _strategy(spec: Mapping[str, Any]) -> DequeueStrategy:

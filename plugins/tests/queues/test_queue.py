@@ -92,16 +92,6 @@ def test_all_fields_of_a_queue() -> None:
             {"guarantee": {"resource": {"cpu": 3}}, "deserved": {"cpu": "2500m"}},
             "spec.guarantee.resource[cpu]: Invalid value: 3: must be at most deserved, which is 2.5",
         ),
-        (
-            {"guarantee": {"resource": {"memory": "3Gi"}}, "capability": {"memory": "2Gi"}},
-            "spec.guarantee.resource[memory]: Invalid value: 3Gi memory:"
-            " must be at most capability, which is 2Gi memory",
-        ),
-        (
-            {"deserved": {"nvidia.com/gpu": 4}, "capability": {"nvidia.com/gpu": 3}},
-            "spec.deserved[nvidia.com/gpu]: Invalid value: 4 nvidia.com/gpu:"
-            " must be at most capability, which is 3 nvidia.com/gpu",
-        ),
     ],
 )
 def test_error_names_the_invalid_field_of_a_queue(spec: dict[str, Any], error: str) -> None:

@@ -53,6 +53,19 @@ def test_surplus_is_evicted_after_the_time_of_the_queue() -> None:
     assert {cluster.reason(name) for name in cluster.evicted_names} == {"QuotaExceeded"}
 
 
+@pytest.mark.parametrize("to", [2, 0])
+def test_quota_below_the_deserved_amounts_and_the_guarantee_limits_these(to: int) -> None:
+    """A queue that became invalid would keep all that it has."""
+    shares: dict[str, Any] = {"deserved": {"cpu": 6}, "guarantee": {"cpu": 4}}
+    cluster = Cluster(node("n", 8), limited("q", 8, **shares), queue("other"))
+    cluster.submit(job("a", "q", 1, 6))
+    cluster.submit(limited("q", to, **shares))
+    cluster.advance_to(303)
+    assert len(cluster.evictions) == 6 - to
+    cluster.submit(large := job("b", "other", 8 - to))
+    assert cluster.members(large) == 8 - to
+
+
 @pytest.mark.parametrize("after", ["", "never"])
 def test_nothing_is_evicted_without_a_time(after: str) -> None:
     cluster = lowered(job("a", "q", 4, 8), to=6, after=after)
