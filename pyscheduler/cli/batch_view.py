@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY
@@ -38,23 +39,25 @@ _STYLES: Final = {
 }
 _COUNTS: Final = ("PRIORITY", "PLACED", "PENDING", "NEEDED", "AGE")
 _RIGHT: Final = (*_COUNTS, "DESERVED", "SHARE", "ALLOCATED", "BORROWED", "QUOTA")
+_NAMES: Final = ("GROUP", "QUEUE", "RESOURCE")
+"""Columns that are wrapped if there is too little room: names are never cut."""
 _AMOUNTS: Final = ("deserved", "share", "allocated", "borrowed", "capability")
 """Fields of a resource that the table has, in the order of its columns."""
 _UNITS: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _UNKNOWN: Final = "-"
+_WIDE: Final = 150
+"""Columns of a terminal from which on the last column of a table is part of it."""
 
 
 # -- groups ----------------------------------------------------------------------------------------------------------
 
 
-def group_table(rows: Iterable[GroupRow], now: float) -> Table:
+def group_table(rows: Iterable[GroupRow], now: float) -> RenderableType:
     """Return the groups as a table; `now` in seconds since the epoch."""
-    columns = ("GROUP", "API", "QUEUE", "PRIORITY", "PLACED", "PENDING", "NEEDED", "STATE", "LINE", "AGE", "REASON")
-    table = _table(columns, wrapped="REASON")
-    for row in rows:
-        table.add_row(
+    columns = ("GROUP", "QUEUE", "PRIORITY", "PLACED", "PENDING", "NEEDED", "STATE", "LINE", "AGE", "API")
+    cells = [
+        (
             escape(row.key),
-            api_name(row.api),
             escape(row.queue),
             _number(row.priority),
             str(row.placed + row.succeeded),
@@ -63,9 +66,12 @@ def group_table(rows: Iterable[GroupRow], now: float) -> Table:
             _styled(row.state),
             f"{row.position} of {row.in_line}" if row.position else "",
             _age(row, now),
+            api_name(row.api),
             escape(row.message),
         )
-    return table
+        for row in rows
+    ]
+    return _WithText((*columns, "REASON"), cells, omitted=2)
 
 
 def group_details(rows: Sequence[GroupRow], now: float) -> Group:
@@ -135,21 +141,23 @@ def _age(row: GroupRow, now: float) -> str:
 # -- queues ----------------------------------------------------------------------------------------------------------
 
 
-def queue_table(rows: Sequence[QueueRow]) -> Table:
+def queue_table(rows: Sequence[QueueRow]) -> RenderableType:
     """Return the queues as a tree below the first one, with one line for each resource."""
     columns = ("QUEUE", "STATE", "RESOURCE", "DESERVED", "SHARE", "ALLOCATED", "BORROWED", "QUOTA", "GROUPS", "NEXT")
-    table = _table(columns, wrapped="NEXT")
+    cells = []
     for row in rows:
         resources = row.resources.items()
-        table.add_row(
-            f"{'  ' * (row.depth - rows[0].depth)}{escape(row.name)}",
-            _styled(row.state),
-            "\n".join(map(escape, row.resources)),
-            *("\n".join(_amount(name, getattr(each, field)) for name, each in resources) for field in _AMOUNTS),
-            _groups(row),
-            _next(row),
+        cells.append(
+            (
+                f"{'  ' * (row.depth - rows[0].depth)}{escape(row.name)}",
+                _styled(row.state),
+                "\n".join(map(escape, row.resources)),
+                *("\n".join(_amount(name, getattr(each, field)) for name, each in resources) for field in _AMOUNTS),
+                _groups(row),
+                _next(row),
+            )
         )
-    return table
+    return _WithText(columns, cells)
 
 
 def queue_json(row: QueueRow) -> str:
@@ -185,11 +193,34 @@ def _amount(resource: str, amount: int | float | None) -> str:
 # -- common ----------------------------------------------------------------------------------------------------------
 
 
+class _WithText:
+    """Table whose last column is text: on a narrow terminal, that is printed below, with the first column.
+
+    The last columns, `omitted` of them, are not in the table then.
+    """
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]], omitted: int = 1) -> None:
+        self._columns, self._rows, self._omitted = columns, rows, omitted
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        is_wide = options.max_width >= _WIDE
+        count = len(self._columns) - (0 if is_wide else self._omitted)
+        table = _table(self._columns[:count], wrapped=self._columns[-1])
+        for row in self._rows:
+            table.add_row(*row[:count])
+        yield table
+        texts = [] if is_wide else [f"{row[0].strip()}: {row[-1]}" for row in self._rows if row[-1]]
+        if texts:
+            yield f"\n{self._columns[-1]}"
+            yield from (Padding(text, (0, 0, 0, 2)) for text in texts)
+
+
 def _table(columns: Iterable[str], wrapped: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in columns:
         justify: Any = "right" if column in _RIGHT else "left"
-        table.add_column(column, no_wrap=column != wrapped, justify=justify)
+        is_name = column in _NAMES
+        table.add_column(column, no_wrap=column != wrapped and not is_name, justify=justify, overflow="fold")
     return table
 
 

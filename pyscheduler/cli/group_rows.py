@@ -17,7 +17,8 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
-from pyscheduler.core.pod_groups.queue_gate import has_other_gates
+from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE, has_other_gates
+from pyscheduler_plugins.pod_groups.declared import is_of_controller
 from pyscheduler_plugins.queues.plugin import Queues
 
 GATED: Final = "Gated"
@@ -143,7 +144,7 @@ class _MemberGroup:
         return GroupRow(
             namespace=self._key.namespace,
             name=name,
-            api=self._key.api,
+            api="" if is_of_controller(self._key) else self._key.api,
             queue="" if group is None or self._quota is None else self._quota.queue_of_group(group),
             priority=self._groups.priority_of(self._key, self._pods()),
             state=self._state_name(reason),
@@ -184,8 +185,11 @@ class _MemberGroup:
         written = next(filter(None, map(_condition, self._pending)), None)
         if written is not None and not self._is_whole:
             return written
+        names = sorted({gate.name for pod in self._gated for gate in pod.spec.scheduling_gates or ()} - {QUEUE_GATE})
+        if names and self._key.api == SINGLE_POD:
+            return Reason(_GATED_REASON, f"the pod has scheduling gates: {', '.join(names)}")
         if gate := self._gate():
-            more = f"; {len(self._gated)} more have scheduling gates" if self._gated else ""
+            more = f"; {len(self._gated)} more have scheduling gates: {', '.join(names)}" if names else ""
             return Reason(_GATED_REASON, gate + more)
         if written is not None:
             return written

@@ -139,6 +139,11 @@ class _Queues:
             name=name,
             state=INVALID if problem else MISSING,
             problem=problem or f"queue {name} does not exist",
+            resources={
+                resource: ResourceRow(_amount(resource, amount), _amount(resource, amount), 0, 0, None, 0, None)
+                for resource, amount in sorted(self._tree.allocated_without_queue(name).items())
+                if amount
+            },
             groups=self._counts.get(name, GroupCounts()),
             next=self._next(name),
         )

@@ -105,10 +105,14 @@ def invalid(key: PodGroupKey, field: str, why: str) -> Rejection:
     return Rejection(f"{described(key)}: {field}: {why}", resolvable=False)
 
 
+def is_of_controller(key: PodGroupKey) -> bool:
+    """Return True for the pods of a controller, which only annotations declare: the API of the key is its UID then."""
+    return "/" in key.name  # not in the name of an object
+
+
 def described(key: PodGroupKey) -> str:
     """Return the key and API group of a pod group for messages."""
-    is_of_controller = "/" in key.name  # not in the name of an object
     if key.api == COMPOSITE_API:
         api, _, kind = COMPOSITE_API.partition("/")
         return f"{kind} {key} ({api})"
-    return f"PodGroup {key} ({key.api})" if key.api and not is_of_controller else f"pod group {key} of annotations"
+    return f"PodGroup {key} ({key.api})" if key.api and not is_of_controller(key) else f"pod group {key} of annotations"

@@ -138,10 +138,16 @@ class _CandidateBundles:
         self._within = next((name for name in reversed(self._path) if name in excesses), self._path[-1])
         self._affected: dict[str, tuple[str, ...]] = {}
         self._victims: dict[str, list[CandidateBundle]] = {}
+        self._kept: dict[str, Amounts] = {}
+        """Amounts of queues that do not exist or are invalid, from which nothing is reclaimed."""
 
     def add(self, bundle: Bundle) -> None:
         """Add the bundle to the candidates if all its queues have more than they deserve."""
         frees = {r: n for r, n in bundle.resources.items() if r in self._missing and n > 0}
+        if bundle.queue not in self._tree:
+            kept = self._kept.setdefault(bundle.queue, {})
+            kept.update({r: kept.get(r, 0) + n for r, n in frees.items()})
+            return
         queues = self._affected.get(bundle.queue)
         if queues is None:
             queues = self._affected[bundle.queue] = self._below_common_ancestor(bundle.queue)
@@ -156,7 +162,9 @@ class _CandidateBundles:
         """Return the reason why the bundles free too little."""
         reasons = [self._reason_of(queue, candidates) for queue, candidates in self._victims.items()]
         if not reasons:
-            return f"no pods of another queue that is over its deserved {', '.join(sorted(self._missing))}"
+            reasons = [f"no pods of another queue that is over its deserved {', '.join(sorted(self._missing))}"]
+        kept = {queue: amounts for queue, amounts in self._kept.items() if amounts}
+        reasons += [f"queue {q}, which does not exist or is invalid, keeps {format_amounts(kept[q])}" for q in kept]
         more = [counted(len(reasons) - MAX_REASONS, "more queue")] if len(reasons) > MAX_REASONS else []
         return "; ".join(reasons[:MAX_REASONS] + more)
 

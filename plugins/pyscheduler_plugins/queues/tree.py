@@ -187,6 +187,10 @@ class QueueTree:
         """Return the allocated amounts of the queue and all queues below it."""
         return self._nodes[queue].allocated
 
+    def allocated_without_queue(self, queue: str) -> Mapping[str, int]:
+        """Return what jobs have allocated that name a queue which does not exist, or cannot be used."""
+        return self._totals[queue].allocated if queue in self._totals else {}
+
     def usage(self, job: Hashable) -> JobUsage:
         """Return the usage of a job; nothing for an unknown one."""
         return self._jobs.get(job, ("", JobUsage()))[1]

@@ -297,6 +297,16 @@ def test_missing_victims_are_reported() -> None:
     assert cluster.reclaim("b", cores(1)).reason == "no pods of another queue that is over its deserved cpu"
 
 
+def test_jobs_of_a_queue_that_does_not_exist_are_named() -> None:
+    cluster = Cluster(10, queue("b"))
+    cluster.run("j", "deleted", 4, minimum=0)
+    cluster.wait("waiting", "b", cores(8))
+    assert find_victims(cluster.tree, "b", cores(8), cores(6), cluster.bundles).reason == (
+        "no pods of another queue that is over its deserved cpu;"
+        " queue deleted, which does not exist or is invalid, keeps 4"
+    )
+
+
 def test_victims_that_free_too_little_are_reported() -> None:
     cluster = Cluster(10, queue("a"), queue("b"))
     cluster.run("j", "a", 10, minimum=0)

@@ -71,13 +71,30 @@ def lines(result: Result) -> list[dict[str, Any]]:
 
 def test_groups_are_a_table_with_counts(run: Run) -> None:
     output = run("groups").output
-    assert [line.split()[:8] for line in output.splitlines()[1:4]] == [
-        ["default/first", "Volcano", "team", "0", "0", "6", "6", "Waiting"],
-        ["default/running", "Volcano", "team", "0", "2", "0", "2", "Scheduled"],
-        ["default/second", "Volcano", "team", "0", "0", "4", "4", "Waiting"],
+    assert [line.split()[:7] for line in output.splitlines()[1:4]] == [
+        ["default/first", "team", "0", "0", "6", "6", "Waiting"],
+        ["default/running", "team", "0", "2", "0", "2", "Scheduled"],
+        ["default/second", "team", "0", "0", "4", "4", "Waiting"],
     ]
+    assert "Volcano" in output
     assert "1 of 2" in output
     assert output.splitlines()[-1] == "2 waiting, 1 scheduled"
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+@pytest.mark.parametrize("command", ["groups", "queues"])
+def test_names_and_reasons_are_complete_in_narrow_terminals(
+    run: Run, server: BatchServer, monkeypatch: pytest.MonkeyPatch, command: str, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    name = "training-of-a-large-language-model-0c054d7e-aa87-4898-98ad-b6a5025a9b41"
+    server.objects += stored(gang(name, 2, api=VOLCANO, queue="a-queue-that-does-not-exist"))
+    output = run(command).output
+    assert max(map(len, output.splitlines())) <= columns
+    assert "\N{HORIZONTAL ELLIPSIS}" not in output
+    text = "".join(output.split())
+    assert f"default/{name}:queuea-queue-that-does-not-existdoesnotexist" in text or columns == 200
+    assert "queuea-queue-that-does-not-existdoesnotexist" in text
 
 
 def test_json_of_groups_has_stable_keys(run: Run) -> None:

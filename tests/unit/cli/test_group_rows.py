@@ -20,6 +20,7 @@ from tests.scenarios.batch.manifests import (
     VOLCANO,
     Gang,
     Manifest,
+    annotated,
     gang,
     node,
     pod,
@@ -122,11 +123,27 @@ def test_group_without_a_condition_was_not_attempted_or_exceeds_its_quota() -> N
     assert "queue q would exceed its capability of 2 by 1" in rows["large"].message
 
 
+def test_group_of_a_controller_has_no_api() -> None:
+    """The API in its key is the UID of the controller."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "0c054d7e", "controller": True}
+    member = annotated(pod("train-0"), pod_group_min_count="2")
+    member["metadata"]["ownerReferences"] = [owner]
+    row = rows_of(node("n1"), member)["Job/train"]
+    assert (row.api, row.state) == ("", "Gated")
+
+
+def test_gates_of_a_pod_without_a_group_are_named() -> None:
+    gated = pod("alone")
+    gated["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
+    row = rows_of(node("n1"), gated)["alone"]
+    assert (row.state, row.message) == ("Gated", "the pod has scheduling gates: kueue.x-k8s.io/admission")
+
+
 def test_pods_with_scheduling_gates_are_counted_apart() -> None:
     gated = {**WAITING.pods[2], "spec": {**WAITING.pods[2]["spec"], "schedulingGates": [{"name": "example.com/hold"}]}}
     row = rows_of(ROOM, with_pods(WAITING, *WAITING.pods[:2], gated))["g"]
     assert (row.state, row.pending, row.gated) == ("Gated", 2, 1)
-    assert row.message.endswith("2 of the 3 pods that it needs; 1 more have scheduling gates")
+    assert row.message.endswith("2 of the 3 pods that it needs; 1 more have scheduling gates: example.com/hold")
 
 
 def test_pod_group_that_no_pod_names_is_shown() -> None:

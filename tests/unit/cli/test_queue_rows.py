@@ -97,6 +97,11 @@ def test_closed_invalid_and_missing_queues_are_shown_with_the_reason() -> None:
     assert rows["nowhere"].groups.gated == 1
 
 
+def test_usage_of_a_missing_queue_is_shown() -> None:
+    row = rows_of(node("n1", 8), some_bound(gang("lost", 2, api=VOLCANO, queue="nowhere"), 2))["nowhere"]
+    assert (row.state, row.resources["cpu"].allocated, row.resources["cpu"].share) == ("Missing", 2, 0)
+
+
 def test_elastic_quotas_are_queues_of_their_namespaces() -> None:
     quota = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
