@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
-from pyscheduler.core.commands import Command, PatchPodGroup
+from pyscheduler.core.commands import Command, EventType, PatchPodGroup, Record
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import kubernetes_texts, subgroups
 from pyscheduler.core.scheduling.failure import Failure
@@ -31,18 +32,17 @@ def report_group(context: Context, group: PodGroup, failures: Mapping[str, Failu
     return commands
 
 
-def report_lost_minimum(context: Context, key: PodGroupKey, failures: Mapping[str, Failure]) -> list[Command]:
-    """Return the condition of a scheduled group that lacks pods by now: it is not attempted before they exist.
+def report_gated_pod(context: Context, key: PodGroupKey, pod: Pod, failure: Failure) -> list[Command]:
+    """Return the condition and the event of a group that is not attempted, because it lacks pods or an open queue.
 
-    None for groups of kube-scheduler, which writes conditions after attempts only.
+    None for groups of kube-scheduler, which reports attempts only.
     """
-    state = context.groups.get(key)
-    if state is None or state.condition[0] != "True":
-        return []
-    group = context.groups.requirements(key)
-    if not isinstance(group, PodGroup) or kubernetes_texts.is_used_by(group):
-        return []
-    return report_group(context, group, failures)
+    group, conditions = context.groups.requirements(key), list[Command]()
+    if isinstance(group, PodGroup):
+        if kubernetes_texts.is_used_by(group):
+            return []
+        conditions = report_group(context, group, {pod.uid: failure})
+    return [*conditions, Record(EventType.WARNING, "FailedScheduling", "Scheduling", failure.message, pod)]
 
 
 def _report_subgroups(context: Context, group: PodGroup, failures: Mapping[str, Failure]) -> Iterator[Command]:

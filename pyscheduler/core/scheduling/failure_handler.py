@@ -12,7 +12,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, Condition, EventType, PatchStatus, Record
 from pyscheduler.core.context import Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.pod_groups.conditions import report_lost_minimum
+from pyscheduler.core.pod_groups.conditions import report_gated_pod
 from pyscheduler.core.scheduling.failure import SCHEDULING_GATED, UNSCHEDULABLE, Failure
 
 _WARNING = EventType.WARNING
@@ -68,7 +68,7 @@ def report_gated(context: Context) -> list[Command]:
         if key is not None:  # a group that lacks members holds no room
             failure = Failure(message, SCHEDULING_GATED, nominate="")
             nominated = nominate(context, pod, failure)
-            commands += report_lost_minimum(context, key, {pod.uid: failure})
+            commands += report_gated_pod(context, key, pod, failure)
         commands.append(PatchStatus(pod, Condition(SCHEDULING_GATED, message), nominated))
     return commands
 

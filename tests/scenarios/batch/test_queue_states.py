@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, Gang, gang, in_queue, node, pod, queue
+from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, in_queue, node, pod, queue
 
 
 def job(name: str, queue_name: str, size: int) -> Gang:
@@ -50,6 +50,31 @@ def test_quota_of_gpus_does_not_hold_back_pods_without_gpus() -> None:
     cluster.submit(gang("b", 1, api=VOLCANO, queue="q"))
     cluster.advance_to(60)
     assert (cluster.members("a"), cluster.members("b")) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        ([], "queue q does not exist"),
+        ([queue("q", state="Closed")], "queue q is Closed"),
+        ([queue("q"), queue("below", parent="q")], "queue q has child queues; jobs belong into one of them"),
+        ([queue("q", weight=-1)], "queue q: spec.weight: Invalid value: -1: must be an integer from 0 to 65535"),
+    ],
+    ids=["missing", "closed", "parent", "invalid"],
+)
+def test_gated_job_has_the_reason_in_events_and_in_its_pod_group(objects: list[Manifest], message: str) -> None:
+    """`kubectl describe` shows no messages of conditions of pods."""
+    cluster = Cluster(node("n", 3), *objects)
+    cluster.submit(job("a", "q", 2))
+    cluster.advance(5)
+    assert cluster.events("a0") == cluster.events("a1") == [("FailedScheduling", message)]
+    condition = cluster.condition(f"PodGroup.{VOLCANO.partition('/')[0]}", "default/a", "Unschedulable") or {}
+    assert (condition.get("status"), condition.get("message")) == ("True", message)
+    cluster.submit(queue("q"))
+    if len(objects) == 2:
+        cluster.delete("Queue", "below")
+    cluster.advance(5)
+    assert cluster.members("a") == 2
 
 
 def test_status_of_a_queue_starts_no_attempts() -> None:
