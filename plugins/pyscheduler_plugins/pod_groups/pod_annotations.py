@@ -15,16 +15,17 @@ from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, TopologyConst
 
 GROUP_NAME: Final = "pyscheduler.io/pod-group"
 MIN_COUNT: Final = "pyscheduler.io/pod-group-min-count"
-QUEUE: Final = "pyscheduler.io/pod-group-queue"
+QUEUES: Final = ("pyscheduler.io/pod-group-queue", "scheduling.volcano.sh/queue-name")
+"""Annotations with the name of the queue, of pods with and without a group; the first counts."""
 ROLE: Final = "pyscheduler.io/pod-group-role"
 REQUIRED_TOPOLOGY: Final = "pyscheduler.io/pod-group-required-topology"
 """Node labels, separated by commas, of each of which all pods of the group must have the same value."""
 PREFERRED_TOPOLOGY: Final = "pyscheduler.io/pod-group-preferred-topology"
 """Node labels, the narrowest first, of one of which all pods should have the same value. For groups of any API."""
 
-_ADDITIONS: Final = frozenset({QUEUE, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY})
+_ADDITIONS: Final = frozenset({*QUEUES, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY})
 """Annotations that add to the requirements of a group of any API."""
-ALL: Final = frozenset({GROUP_NAME, MIN_COUNT, QUEUE, ROLE})
+ALL: Final = frozenset({GROUP_NAME, MIN_COUNT, ROLE})
 _LABELS_OF_CONTROLLERS: Final = (
     ("JobSet", ("jobset.sigs.k8s.io/jobset-name",), "jobset.sigs.k8s.io/jobset-uid"),
     (
@@ -84,7 +85,7 @@ def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Re
     """Return a group of any API with the queue and the topologies that annotations of its pods add to it."""
     if all(map(_ADDITIONS.isdisjoint, [pod.signature.annotations for pod in members])):
         return group  # most groups: they are read for each group of a single pod
-    queue = common_value(QUEUE, members)
+    queue = None if group.queue else _common_queue(members)
     if isinstance(queue, Rejection):
         return queue
     topology = group.topology
@@ -95,9 +96,17 @@ def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Re
         if value:
             keys = [key.strip() for key in value.split(",") if key.strip()]
             topology += tuple(TopologyConstraint(key, required) for key in keys)
-    if topology is group.topology and (group.queue or not queue):
+    if topology is group.topology and not queue:
         return group
     return replace(group, queue=group.queue or queue or "", topology=topology)
+
+
+def _common_queue(members: Collection[Pod]) -> str | Rejection | None:
+    """Return the queue that all pods name, None without one, or a Rejection if they name different ones."""
+    for annotation in QUEUES:
+        if queue := common_value(annotation, members):
+            return queue
+    return None
 
 
 def common_value(annotation: str, members: Collection[Pod]) -> str | Rejection | None:

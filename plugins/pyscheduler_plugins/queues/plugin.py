@@ -23,6 +23,7 @@ from pyscheduler.api import (
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.resources import PODS, Amounts
 from pyscheduler.api.usable_nodes import usable_nodes
+from pyscheduler_plugins.pod_groups.pod_annotations import QUEUES
 from pyscheduler_plugins.queues.args import QueuesArgs, RunTimes
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.devices import (
@@ -53,8 +54,6 @@ from pyscheduler_plugins.queues.turns import Turns
 
 DEFAULT_QUEUE = "default"
 """Queue of pods that name none. It exists without an object."""
-QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
-"""Annotation with the queue of a pod without a group."""
 
 
 def _names_other_quota(group: PodGroup) -> bool:
@@ -110,7 +109,7 @@ class Queues(QuotaPlugin):
     # -- usage ---------------------------------------------------------------------------------------------------
 
     def queue_of(self, pod: Pod) -> str:
-        return pod.annotations.get(QUEUE_ANNOTATION, "")
+        return next((pod.annotations[name] for name in QUEUES if pod.annotations.get(name)), "")
 
     def queue_of_group(self, group: PodGroup) -> str:
         """Return the queue of the namespace's ElasticQuota, or the one that the group names, or the default one.

@@ -10,7 +10,8 @@ from pyscheduler.api.resources import pod_requests
 
 GROUP_NAMES: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """Annotations with the name of the pod's PodGroup; the first counts."""
-QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+QUEUE_NAMES: Final = ("pyscheduler.io/pod-group-queue", "scheduling.volcano.sh/queue-name")
+"""Annotations with the name of the pod's queue; the first counts."""
 JOB_NAME: Final = "volcano.sh/job-name"
 TASK: Final = "volcano.sh/task-spec"
 TASK_INDEX: Final = "volcano.sh/task-index"
@@ -87,7 +88,7 @@ def record(pod: WatchedPod) -> PodRecord | None:
     """Return the record of a pod, None if it has neither a PodGroup nor a queue of Volcano."""
     meta, annotations = pod.metadata, pod.metadata.annotations or {}
     group = next((annotations[name] for name in GROUP_NAMES if annotations.get(name)), "")
-    queue = annotations.get(QUEUE_NAME, "")
+    queue = next((annotations[name] for name in QUEUE_NAMES if annotations.get(name)), "")
     if not group and not queue:
         return None
     containers = pod.status.container_statuses or ()

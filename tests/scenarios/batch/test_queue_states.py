@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, in_queue, node, pod, queue
+from tests.scenarios.batch.manifests import ANNOTATIONS, VOLCANO, Gang, Manifest, gang, in_queue, node, pod, queue
 
 
 def job(name: str, queue_name: str, size: int) -> Gang:
@@ -50,6 +50,31 @@ def test_quota_of_gpus_does_not_hold_back_pods_without_gpus() -> None:
     cluster.submit(gang("b", 1, api=VOLCANO, queue="q"))
     cluster.advance_to(60)
     assert (cluster.members("a"), cluster.members("b")) == (3, 1)
+
+
+@pytest.mark.parametrize("name", ["pyscheduler.io/pod-group-queue", "scheduling.volcano.sh/queue-name"])
+@pytest.mark.parametrize("is_group", [False, True])
+def test_pods_with_and_without_a_group_name_their_queue_by_the_same_annotations(name: str, is_group: bool) -> None:
+    cluster = Cluster(node("n", 9), queue("q", capability={"cpu": 2}), queue("other"))
+    pods = gang("a", 2, api=ANNOTATIONS).pods if is_group else [pod("a0"), pod("a1")]
+    for each in (*pods, pod("b")):
+        each["metadata"]["annotations"][name] = "q"
+        cluster.submit(each)
+    assert (cluster.members("a"), cluster.members("b")) == (2, 0)
+    assert "queue q would exceed its capability of 2 by 1" in cluster.message("b")
+    moved = cluster.pods["default/b"].manifest
+    moved["metadata"]["annotations"][name] = "other"
+    cluster.submit(moved)
+    cluster.advance(20)
+    assert cluster.members("b") == 1
+
+
+def test_different_queues_of_the_pods_of_a_group_are_reported() -> None:
+    first, second = gang("a", 2, api=ANNOTATIONS).pods
+    cluster = Cluster(node("n", 9), queue("q"), in_queue("q", first), in_queue("default", second))
+    cluster.advance(5)
+    text = 'different annotations scheduling.volcano.sh/queue-name: "q" and "default"'
+    assert text in cluster.message("a0")
 
 
 @pytest.mark.parametrize(
