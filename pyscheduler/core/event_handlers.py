@@ -22,7 +22,7 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.changes import may_fit_other_pods, node_events, pod_events, pod_placed
 from pyscheduler.core.context import AssumedPod, Context
-from pyscheduler.core.pod_groups.ignored_groups import GROUP_NAMES
+from pyscheduler.core.pod_groups.ignored_groups import REPORTED
 from pyscheduler.core.pod_groups.lost_members import set_member, set_members_on
 from pyscheduler.core.pod_groups.wakeups import GroupWakeups
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED, POD_ADD, POD_UPDATE
@@ -158,8 +158,8 @@ def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float)
     signature = pod.signature
     if (
         signature.spec.scheduling_group is not None
-        or not GROUP_NAMES.isdisjoint(signature.annotations)
-        or not GROUP_NAMES.isdisjoint(signature.labels)
+        or not REPORTED.isdisjoint(signature.annotations)
+        or not REPORTED.isdisjoint(signature.labels)
     ):
         context.ignored_groups.check(context.profiles[pod.scheduler_name], old, pod)
     if old is None:

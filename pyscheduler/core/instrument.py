@@ -121,5 +121,8 @@ class Instrument:
     def pod_group_ignored(self, profile: str, declaration: str) -> None:
         """Report a pod with the declaration of a group that no plugin of its profile reads."""
 
+    def queue_ignored(self, profile: str, declaration: str) -> None:
+        """Report a pod that names a queue which no plugin of its profile reads."""
+
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         """Report a plugin that raised; the pod is retried after a backoff."""

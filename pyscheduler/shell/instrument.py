@@ -121,6 +121,11 @@ class MetricsInstrument(Instrument):
             text = "Pods declare groups that no plugin reads, scheduling them one by one"
             _log.warning(text, profile=profile, declaration=declaration)
 
+    def queue_ignored(self, profile: str, declaration: str) -> None:
+        if (profile, declaration) not in self._ignored_groups:
+            self._ignored_groups.add((profile, declaration))
+            _log.warning("Pods name queues that no plugin reads", profile=profile, declaration=declaration)
+
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         if isinstance(error, StatusError):
             # A problem of the cluster, not of the plugin; the pod's Event reports it too.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.core.pod_groups.ignored_groups import POD_GROUP_IGNORED
+from pyscheduler.core.pod_groups.ignored_groups import POD_GROUP_IGNORED, QUEUE_IGNORED
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 PROFILE = """
@@ -13,6 +13,7 @@ kind: KubeSchedulerConfiguration
 profiles:
   - plugins: {multiPoint: {enabled: [{name: %s}]}}
 """
+KUEUE_GROUP, MANAGED, OURS = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/managed", "pyscheduler.io/pod-group-queue"
 VOLCANO, PGROUP = "scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"
 
 
@@ -60,6 +61,44 @@ def test_declaration_is_ignored_unless_a_plugin_reads_it(plugin: str, made: PodB
     harness.add(node("n"), made)
     harness.run()
     assert bool(notes(harness)) is is_ignored
+
+
+@pytest.mark.parametrize(
+    ("plugin", "made", "reason", "text"),
+    [
+        (
+            "Queues",
+            pod("a").label("kueue.x-k8s.io/queue-name", "q"),
+            QUEUE_IGNORED,
+            "The label kueue.x-k8s.io/queue-name",
+        ),
+        (
+            "Queues",
+            pod("a").annotation("yunikorn.apache.org/queue", "root.q"),
+            QUEUE_IGNORED,
+            "The annotation yunikorn",
+        ),
+        ("Queues", pod("a").label("yunikorn.apache.org/queue", "root.q"), QUEUE_IGNORED, "The label yunikorn"),
+        ("PodGroups", pod("a").label("kueue.x-k8s.io/queue-name", "q"), "", ""),
+        ("Queues", pod("a").label("kueue.x-k8s.io/queue-name", "q").annotation(OURS, "default"), "", ""),
+        ("Queues", pod("a").label("kueue.x-k8s.io/queue-name", "q").label(MANAGED, "true"), "", ""),
+        ("PodGroups", pod("a").label(KUEUE_GROUP, "g"), POD_GROUP_IGNORED, f"The label {KUEUE_GROUP}"),
+        ("BinPack", pod("a").label(KUEUE_GROUP, "g"), POD_GROUP_IGNORED, f"The label {KUEUE_GROUP}"),
+        ("PodGroups", pod("a").label(KUEUE_GROUP, "g").label(MANAGED, "true"), "", ""),
+    ],
+)
+def test_queues_and_groups_of_other_systems_have_an_event(
+    plugin: str, made: PodBuilder, reason: str, text: str
+) -> None:
+    """Pods of a system that was replaced would be in the queue default without a word."""
+    profile = PROFILE % plugin
+    harness = Harness(profile.replace("enabled: [", "enabled: [{name: PodGroups}, ") if plugin == "Queues" else profile)
+    harness.add(node("n"), made)
+    harness.run()
+    assert harness.assignments == {"a": "n"}
+    [*found] = [(each, note) for each, note in harness.events("a") if each in (POD_GROUP_IGNORED, QUEUE_IGNORED)]
+    assert [each for each, _ in found] == ([reason] if reason else [])
+    assert all(note.startswith(text) for _, note in found)
 
 
 def test_annotation_that_a_controller_adds_later_is_named() -> None:
