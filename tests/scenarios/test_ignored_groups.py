@@ -79,6 +79,8 @@ def test_declaration_is_ignored_unless_a_plugin_reads_it(plugin: str, made: PodB
             "The annotation yunikorn",
         ),
         ("Queues", pod("a").label("yunikorn.apache.org/queue", "root.q"), QUEUE_IGNORED, "The label yunikorn"),
+        ("Queues", pod("a").label("applicationId", "app").label("queue", "root.q"), QUEUE_IGNORED, "The label queue"),
+        ("Queues", pod("a").label("queue", "anything"), "", ""),
         ("PodGroups", pod("a").label("kueue.x-k8s.io/queue-name", "q"), "", ""),
         ("Queues", pod("a").label("kueue.x-k8s.io/queue-name", "q").annotation(OURS, "default"), "", ""),
         ("Queues", pod("a").label("kueue.x-k8s.io/queue-name", "q").label(MANAGED, "true"), "", ""),

@@ -39,7 +39,7 @@ _OWN_NAMES: Final = GROUP_NAMES | {
     "scheduling.volcano.sh/queue-name",
 }
 """Annotations and labels of pods that declare a group or name a queue in another way, too."""
-REPORTED: Final = GROUP_NAMES | {*_QUEUE_NAMES, _KUEUE_GROUP}
+REPORTED: Final = GROUP_NAMES | {*_QUEUE_NAMES, _KUEUE_GROUP, "applicationId"}
 """Names of all annotations and labels that may be ignored."""
 
 
@@ -68,7 +68,7 @@ def ignored_queue(profile: Profile, pod: Pod) -> str:
     if profile.quota is None or signature.spec.scheduling_group is not None or _KUEUE_MANAGES in labels:
         return ""
     for kind, names in (("label", labels), ("annotation", annotations)):
-        for name in _QUEUE_NAMES:
+        for name in (*_QUEUE_NAMES, *(("queue",) if "applicationId" in labels else ())):  # YuniKorn's first labels
             if name in names and _OWN_NAMES.isdisjoint((*annotations, *labels)):
                 return f"the {kind} {name}"
     return ""
