@@ -11,7 +11,8 @@ import yaml
 from pyscheduler.api.cycle import EVALUATION_LIMIT, TIME_LIMIT
 from pyscheduler.core.queue.inflight import MOST_EVENTS
 from pyscheduler.intree._term_matcher import NODE_BLOCK, POD_BLOCK
-from pyscheduler.shell.writers import event_series, recorder
+from pyscheduler.shell.writers import recorder
+from pyscheduler.truncation import MAX_NOTE
 from tests.docs.pages import ROOT, rows, text_of, words_in_code
 from tests.hostile import objects
 from tests.hostile.test_largest import MOST_FOR_AN_ATTEMPT, MOST_FOR_AN_EVENT
@@ -57,7 +58,7 @@ def test_bounds_equal_the_code() -> None:
     assert f"{MOST_FOR_AN_EVENT} for an event while the pod is pending" in page
     assert f"its attempt ends after {TIME_LIMIT:g} s" in page
     assert f"{MOST_EVENTS:,} events are kept" in page
-    assert f"{recorder.CAPACITY:,} wait at most, of {event_series.MAX_NOTE:,} bytes each" in page
+    assert f"{recorder.CAPACITY:,} wait at most, of {MAX_NOTE:,} bytes each" in page
     prices = [hostile.cost for hostile in objects.PODS.values()]
     assert f"at {max(prices):,} plain pods at most" in page
 

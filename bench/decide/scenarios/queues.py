@@ -12,7 +12,8 @@ from bench.decide.scenario import Row
 from bench.decide.scenarios.pod_groups import ALONE_ON_NODE, member
 from bench.pod_features import Json
 from pyscheduler.core.commands import Command, PatchStatus
-from pyscheduler_plugins.queues.plugin import QUEUE_ANNOTATION, Queues
+from pyscheduler_plugins.pod_groups.pod_annotations import QUEUES as QUEUE_ANNOTATIONS
+from pyscheduler_plugins.queues.plugin import Queues
 from pyscheduler_plugins.queues.tree import JobUsage
 
 QUEUES = """
@@ -89,7 +90,7 @@ def _queue(i: int, fanout: int) -> Json:
 def _pod(queue: str, cpu: str) -> Json:
     """Return a pod of a queue."""
     obj = pod({}, 0, {"app": "queued"}, cpu)
-    obj["metadata"]["annotations"] = {QUEUE_ANNOTATION: queue}
+    obj["metadata"]["annotations"] = {QUEUE_ANNOTATIONS[0]: queue}
     return obj
 
 
