@@ -87,8 +87,10 @@ class Budgets:
         self._objects = objects
         self._version = -1
         self._by_namespace: dict[str, list[_Key]] = {}
-        self._compiled: dict[_Key, tuple[dict[str, Any], _Budget | None]] = {}
-        """Budgets with the objects that they were compiled from; None for one that covers no pod."""
+        self._seen: dict[_Key, dict[str, Any]] = {}
+        """The objects at the last refresh."""
+        self._compiled: dict[_Key, _Budget | None] = {}
+        """None for a budget that covers no pod."""
         self._indexes: dict[str, _BudgetIndex] = {}
         self._coverage: WeakKeyDictionary[PodKinds, _Coverage] = WeakKeyDictionary()
         self._counted: WeakKeyDictionary[PodSignature, Sequence[_Budget]] = WeakKeyDictionary()
@@ -102,13 +104,20 @@ class Budgets:
         if version == self._version:
             return
         self._version = version
+        objects, seen = self._objects, self._seen
+        changed = {key for key in objects.keys() | seen.keys() if objects.get(key) is not seen.get(key)}
+        self._seen = dict(objects)
         self._by_namespace.clear()
-        for key in sorted(self._objects):  # a pod may violate one budget and thereby spare those after it
-            self._by_namespace.setdefault(key[0], []).append(key)
-        self._compiled = {key: each for key, each in self._compiled.items() if self._objects.get(key) is each[0]}
-        self._indexes.clear()
+        for namespace, name in sorted(objects):  # a pod may violate one budget and thereby spare those after it
+            self._by_namespace.setdefault(namespace, []).append((namespace, name))
+        for key in changed:
+            self._compiled.pop(key, None)
+        namespaces = {namespace for namespace, _ in changed}
+        for namespace in namespaces:
+            self._indexes.pop(namespace, None)
+        for signature in [each for each in self._counted if each.namespace in namespaces]:
+            del self._counted[signature]
         self._coverage.clear()
-        self._counted.clear()
 
     def split(self, pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
         """Split the pods, evicted in this order, into those that violate a budget and the others.
@@ -168,8 +177,8 @@ class Budgets:
         budgets = []
         for key in self._by_namespace.get(namespace, ()):
             if key not in self._compiled:
-                self._compiled[key] = self._objects[key], _compile(self._objects[key])
-            if (budget := self._compiled[key][1]) is not None:
+                self._compiled[key] = _compile(self._objects[key])
+            if (budget := self._compiled[key]) is not None:
                 budgets.append(budget)
         index = self._indexes[namespace] = _BudgetIndex(budgets)
         return index

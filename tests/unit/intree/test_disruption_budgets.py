@@ -20,6 +20,25 @@ def budget(selector: dict[str, Any], allowed: int) -> dict[str, Any]:
     return {"spec": {"selector": selector}, "status": {"disruptionsAllowed": allowed}}
 
 
+class Calls:
+    """Number of selectors that were compiled, and of labels that were compared with one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.compiled = self.matched = 0
+        compiled, matches = module._compile, Selector.matches
+
+        def count_compiled(source: Any) -> Any:
+            self.compiled += 1
+            return compiled(source)
+
+        def count_match(selector: Selector, labels: Any) -> bool:
+            self.matched += 1
+            return matches(selector, labels)
+
+        monkeypatch.setattr(module, "_compile", count_compiled)
+        monkeypatch.setattr(Selector, "matches", count_match)
+
+
 @pytest.mark.parametrize(
     "selector",
     [
@@ -37,24 +56,26 @@ def test_change_of_a_budget_does_not_match_all_others_with_all_pods(
     budgets = Budgets(objects)
     budgets.refresh(1)
     budgets.split(pods)
-    matches, compiled = Selector.matches, module._compile
-    calls = {"matches": 0, "compiled": 0}
-
-    def count_match(self: Selector, labels: Any) -> bool:
-        calls["matches"] += 1
-        return matches(self, labels)
-
-    def count_compiled(source: Any) -> Any:
-        calls["compiled"] += 1
-        return compiled(source)
-
-    monkeypatch.setattr(Selector, "matches", count_match)
-    monkeypatch.setattr(module, "_compile", count_compiled)
+    calls = Calls(monkeypatch)
     objects["default", "b007"] = budget(selector(7), 5)
     budgets.refresh(2)
     budgets.split(pods)
-    assert calls["compiled"] == 1
-    assert calls["matches"] <= 2 * MOST_BUDGETS * len(pods)  # to find the budgets, and to count the pods in them
+    assert calls.compiled == 1
+    assert calls.matched <= 2 * MOST_BUDGETS * len(pods)  # to find the budgets, and to count the pods in them
+
+
+def test_change_of_a_budget_leaves_other_namespaces_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    web = {"matchLabels": {"app": "web"}}
+    objects = {(namespace, "b"): budget(web, 0) for namespace in "ab"}
+    pods = [pod("web").namespace(namespace).label("app", "web").build() for namespace in "ab"]
+    budgets = Budgets(objects)
+    budgets.refresh(1)
+    budgets.split(pods)
+    calls = Calls(monkeypatch)
+    objects["a", "b"] = budget(web, 1)
+    budgets.refresh(2)
+    assert budgets.split(pods) == (pods[1:], pods[:1])
+    assert (calls.compiled, calls.matched) == (1, 1 + len(pods))  # to find the budget of `a`, and to count both pods
 
 
 def test_changed_and_deleted_budgets_take_effect() -> None:
