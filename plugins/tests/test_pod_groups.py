@@ -372,3 +372,11 @@ def test_priority_class_event_changes_the_groups_that_name_it() -> None:
 
 def test_scheduler_starts_without_permission_to_list_the_kinds() -> None:
     assert all(kind.optional for kind in PodGroups.watches)
+
+
+@pytest.mark.parametrize("annotation", ["required", "preferred"])
+def test_annotation_has_a_limited_number_of_topologies(annotation: str) -> None:
+    name = f"pyscheduler.io/pod-group-{annotation}-topology"
+    keys = [f"example.com/l{i}" for i in range(17)]
+    assert message(plugin(), annotated().annotation(name, ",".join(keys))).endswith("has more than 16 node labels")
+    assert len(group(plugin(), annotated().annotation(name, ",".join(keys[:16]))).topology) == 16

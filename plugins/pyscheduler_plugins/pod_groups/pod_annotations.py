@@ -35,6 +35,8 @@ _LABELS_OF_CONTROLLERS: Final = (
     ),
 )
 """Labels with name and identity of a workload that does not own its pods: Jobs and StatefulSets own them."""
+_MAX_TOPOLOGIES: Final = 16
+"""Maximum number of node labels in one annotation: the domains of each are looked up in an attempt."""
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
@@ -95,6 +97,8 @@ def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Re
             return value
         if value:
             keys = [key.strip() for key in value.split(",") if key.strip()]
+            if len(keys) > _MAX_TOPOLOGIES:
+                return _invalid(next(iter(members)), annotation, f"has more than {_MAX_TOPOLOGIES} node labels")
             topology += tuple(TopologyConstraint(key, required) for key in keys)
     if topology is group.topology and not queue:
         return group

@@ -15,10 +15,14 @@ from msgspec.structs import replace
 
 from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, TopologyConstraint
 from pyscheduler.api.match import Selector, label_selector
+from pyscheduler.api.objects import LabelSelector
 from pyscheduler_plugins.pod_groups.declared import SubGroupPolicy, invalid
 from pyscheduler_plugins.pod_groups.hyper_nodes import NetworkTopology
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_MAX_POLICIES: Final = 100
+_MAX_TERMS: Final = 1000
+"""Maximum number of labels, requirements and values in all policies: each pod of the group is compared with them."""
 Topology = tuple[TopologyConstraint, ...]
 
 
@@ -55,6 +59,11 @@ def with_subgroups(
 
     `topology_of` returns the topology for a field, or what is wrong with it.
     """
+    if len(policies) > _MAX_POLICIES:
+        return invalid(group.key, "spec.subGroupPolicy", f"Too many: must have at most {_MAX_POLICIES} items")
+    if sum(map(_terms, policies)) > _MAX_TERMS:
+        text = f"Too many: must have at most {_MAX_TERMS} labels, requirements and values"
+        return invalid(group.key, "spec.subGroupPolicy", text)
     compiled: list[_Policy] = []
     for i, policy in enumerate(policies):
         found = _compile(group, f"spec.subGroupPolicy[{i}]", policy, topology_of)
@@ -83,6 +92,13 @@ def with_subgroups(
         min_subgroups=len(subgroups),
         subgroup_of=subgroup_of,
     )
+
+
+def _terms(policy: SubGroupPolicy) -> int:
+    selector = policy.label_selector or LabelSelector()
+    expressions = selector.match_expressions or ()
+    values = sum(len(requirement.values or ()) for requirement in expressions)
+    return len(policy.keys) + len(selector.match_labels or ()) + len(expressions) + values
 
 
 def _compile(

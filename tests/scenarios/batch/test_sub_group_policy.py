@@ -140,3 +140,21 @@ def test_an_invalid_policy_is_reported(invalid: Manifest, text: str) -> None:
     cluster = Cluster(*slots(4), rings(1, in_rings(1), policy(2), invalid))
     cluster.advance(5)
     assert message(cluster, "a0") == f"PodGroup default/g (scheduling.volcano.sh): spec.subGroupPolicy{text}"
+
+
+@pytest.mark.parametrize(
+    ("policies", "text"),
+    [
+        ([policy(2, name=f"p{i}") for i in range(101)], "must have at most 100 items"),
+        (
+            [policy(2, labelSelector={"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"] * 1000}]})],
+            "must have at most 1000 labels, requirements and values",
+        ),
+    ],
+    ids=["policies", "values"],
+)
+def test_policies_that_are_long_to_evaluate_are_reported(policies: list[Manifest], text: str) -> None:
+    cluster = Cluster(*slots(4), rings(1, in_rings(1), *policies))
+    cluster.advance(5)
+    expected = f"PodGroup default/g (scheduling.volcano.sh): spec.subGroupPolicy: Too many: {text}"
+    assert message(cluster, "a0") == expected
