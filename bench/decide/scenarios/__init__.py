@@ -53,7 +53,9 @@ PRODUCTION = [
         POD_GROUPS,
     ),
     Scenario("groups", "10,000 pods are bound, alone or in 1, 20, 500 or 10,000 groups", groups, POD_GROUPS),
-    Scenario("large-group", "attempt of a group of 1,000 that fits, or that lacks one node", large_group, POD_GROUPS),
+    Scenario(
+        "large-group", "attempt of a group of 1,000, equal or not, that fits or lacks one node", large_group, POD_GROUPS
+    ),
     Scenario("waiting-groups", "1,000 groups of 10 wait for one node each", waiting_groups, POD_GROUPS),
     Scenario("queues", "attempts and shares with 1,000 queues that request too much", queues, QUEUES),
     Scenario("reservation", "attempt of a group that gets the reservation, 20 pods a node run", reservation, QUEUES),

@@ -70,23 +70,32 @@ def _bound_row(cluster: Cluster, name: str, sources: Sequence[Json]) -> Row:
 
 
 def large_group(cluster: Cluster) -> Iterator[Row]:
-    """Yield the rows of a group of 1,000 on as many free nodes, on one less, and of the end of a pod then."""
+    """Yield the rows of a group of 1,000 on as many free nodes, on one less, and of the end of a pod then.
+
+    Its pods are equal, or each has requests of its own.
+    """
     size = min(cluster.scaled(LARGE), cluster.size.nodes // 2)
     for i in range(size, cluster.size.nodes):
         cluster.place(cluster.new(pod({}, 0, {"app": "filler"}, FILLER)), f"node-{i}")
     finish = partial(_outcome, cluster)
     row = Row("fits", partial(_submit_group, cluster, size), partial(finish, size), 1, 1, None, "ms", 1e-3)
+    different = row._replace(
+        name="fits, all different", prepare=partial(_submit_group, cluster, size, each_differs=True)
+    )
     yield row
+    yield different
     cluster.place(cluster.new(pod({}, 0, {"app": "filler"}, FILLER)), "node-0")
     short = row._replace(name="one short", finish=partial(finish, 0))
     yield short
+    yield different._replace(name="one short, all different", finish=partial(finish, 0))
     yield short._replace(name="one short, a pod ends", prepare=partial(_pod_end, cluster, size))
 
 
-def _submit_group(cluster: Cluster, size: int, _: int) -> Actions:
+def _submit_group(cluster: Cluster, size: int, _: int, *, each_differs: bool = False) -> Actions:
     """Create the pods of a group of which each needs a node of its own; the action is its attempt."""
-    for _ in range(size):
-        cluster.submit(cluster.new(member("large", size, ALONE_ON_NODE)))
+    for i in range(size):
+        cpu = f"{ALONE_ON_NODE}{i:03}m" if each_differs else ALONE_ON_NODE
+        cluster.submit(cluster.new(member("large", size, cpu)))
     return [cluster.schedule]
 
 

@@ -190,8 +190,14 @@ def test_pods_are_bound_in_groups_of_each_size() -> None:
 
 
 def test_large_group_is_bound_whole_or_not_at_all() -> None:
-    bound = {row.name: len(binds([c for action in row.prepare(1) for c in action()])) for _, row in rows("large-group")}
-    assert bound == {"fits": 4, "one short": 0, "one short, a pod ends": 0}
+    bound = {row.name: len(binds(run(row, 1))) for _, row in rows("large-group")}
+    assert bound == {
+        "fits": 4,
+        "fits, all different": 4,
+        "one short": 0,
+        "one short, all different": 0,
+        "one short, a pod ends": 0,
+    }
 
 
 def test_waiting_groups_are_not_attempted_while_they_lack_room() -> None:
