@@ -83,7 +83,10 @@ async def test_group_without_surplus_is_reclaimed_as_a_whole(cluster: Scenario) 
     await cluster.until_members(pending, 2)
     await cluster.stays(lambda: sorted(cluster.evicted) == sorted(f"j{i}" for i in range(12)))
     for message in await cluster.until_reported(running, "Unschedulable"):
-        assert "would be 2 over its deserved: 12 requested, 10 free, 0 allocated, 10 deserved" in message
+        assert (
+            "would be 2 cpu over its deserved: 12 cpu requested, 10 cpu free, 0 cpu allocated, 10 cpu deserved"
+            in message
+        )
     assert await cluster.members("k") == 8
 
 

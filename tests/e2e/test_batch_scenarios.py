@@ -223,9 +223,8 @@ async def test_group_is_kept_that_would_leave_its_queue_below_the_guarantee(clus
     running = job("j", "a", 12, 12)
     pending = await two_queues(cluster, running, guarantee=10)
     a = cluster.named("a")
-    text = (
-        f"queue {a} is 2 over its deserved, its only victim is gang j of 12, which would leave {a} below its guarantee"
-    )
+    victim = f"its only victim is gang j of 12, which would leave {a} below its guarantee 10 cpu"
+    text = f"queue {a} is 2 cpu over its deserved, {victim}"
     for message in await cluster.until_reported(pending):
         assert text in message
     await cluster.stays(lambda: cluster.evicted == [])

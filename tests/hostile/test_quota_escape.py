@@ -98,7 +98,8 @@ def test_deleted_pods_count_toward_the_quota_until_they_have_ended(restarts: boo
     cluster.submit(later)
     cluster.advance(60)
     assert cluster.members(later) == 0
-    text = "queue q would exceed its capability of 2 by 2: 0 allocated, 2 requested, 2 used by terminating pods"
+    amounts = "0 cpu allocated, 2 cpu requested, 2 cpu used by terminating pods"
+    text = f"queue q would exceed its capability of 2 cpu by 2 cpu: {amounts}"
     assert text in cluster.message("b0")
     for each in deleted.pods:
         cluster.delete("Pod", each["metadata"]["name"])

@@ -387,7 +387,7 @@ class Queues(QuotaPlugin):
             format_amount(resource, each) for each in (allocated + amount - deserved, amount, deserved, allocated)
         )
         return (
-            f"queue {queue} would be {over} {resource} over its deserved, to which other queues have a claim:"
+            f"queue {queue} would be {over} over its deserved, to which other queues have a claim:"
             f" {amount_text} requested, {allocated_text} allocated, {deserved_text} deserved"
         )
 

@@ -10,9 +10,9 @@ _BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """Return the exact amount: `2.5` for 2,500 milli-cores, `4Gi memory`, `3 nvidia.com/gpu`. cpu has no unit."""
+    """Return the exact amount: `2.5 cpu` for 2,500 milli-cores, `4Gi memory`, `3 nvidia.com/gpu`."""
     if resource == CPU:
-        return _cores(amount)
+        return f"{_cores(amount)} {CPU}"
     return f"{_binary(amount) if resource == MEMORY else amount} {resource}"
 
 

@@ -121,7 +121,7 @@ def _reclaimer_reason(
     )
     for each, n in request.items():
         if n > 0 and n > (most := tree.most_besides_guarantees(queue, each)):
-            others = f"other queues have guarantees to all but {format_amount(each, max(0, most))} {each}"
+            others = f"other queues have guarantees to all but {format_amount(each, max(0, most))}"
             return f"{reason}; {others}, fewer than the {format_amount(each, n)} requested"
     return reason
 

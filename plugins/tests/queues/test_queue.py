@@ -90,7 +90,7 @@ def test_all_fields_of_a_queue() -> None:
         ),
         (
             {"guarantee": {"resource": {"cpu": 3}}, "deserved": {"cpu": "2500m"}},
-            "spec.guarantee.resource[cpu]: Invalid value: 3: must be at most deserved, which is 2.5",
+            "spec.guarantee.resource[cpu]: Invalid value: 3 cpu: must be at most deserved, which is 2.5 cpu",
         ),
     ],
 )
@@ -131,7 +131,10 @@ def test_elastic_quota_guarantees_min_and_limits_to_max() -> None:
 @pytest.mark.parametrize(
     ("an_object", "error"),
     [
-        (quota(min={"cpu": 3}, max={"cpu": 2}), "spec.min[cpu]: Invalid value: 3: must be at most max, which is 2"),
+        (
+            quota(min={"cpu": 3}, max={"cpu": 2}),
+            "spec.min[cpu]: Invalid value: 3 cpu: must be at most max, which is 2 cpu",
+        ),
         (quota(max={"cpu": "-2"}), 'spec.max[cpu]: Invalid value: "-2": must be greater than or equal to 0'),
         ({"metadata": {"name": "q"}}, "metadata.namespace: Required value"),
         ({"metadata": {"namespace": "team"}}, "metadata.name: Required value"),

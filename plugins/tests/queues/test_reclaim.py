@@ -103,8 +103,8 @@ def test_gang_is_not_evicted_below_the_guarantee_of_its_queue() -> None:
     cluster.run("K", "B", 8, minimum=8)
     cluster.run("J", "A", 12, minimum=12)
     assert cluster.reclaim("B", cores(2)) == Reclaim(
-        reason="queue A is 2 over its deserved, its only victim is gang J of 12,"
-        " which would leave A below its guarantee 10"
+        reason="queue A is 2 cpu over its deserved, its only victim is gang J of 12,"
+        " which would leave A below its guarantee 10 cpu"
     )
 
 
@@ -117,7 +117,8 @@ def test_whole_gang_is_evicted_if_nothing_less_serves() -> None:
     cluster.run("L", "B", 2, minimum=2)
     cluster.tree.remove_job("waiting")
     assert cluster.reclaim("A", cores(12)) == Reclaim(
-        reason="queue A would be 2 over its deserved: 12 requested, 10 free, 0 allocated, 10 deserved"
+        reason="queue A would be 2 cpu over its deserved:"
+        " 12 cpu requested, 10 cpu free, 0 cpu allocated, 10 cpu deserved"
     )
 
 
@@ -142,7 +143,7 @@ def test_reclaim_ends_at_the_deserved_amounts() -> None:
     cluster.run("a", "qa", 3, minimum=2, cpu=2)
     cluster.run("b", "qb", 2, cpu=2)
     assert cluster.reclaim("qb", request).reason == (
-        "queue qb would be 1 over its deserved: 2 requested, 1 free, 4 allocated, 5 deserved"
+        "queue qb would be 1 cpu over its deserved: 2 cpu requested, 1 cpu free, 4 cpu allocated, 5 cpu deserved"
     )
 
 
@@ -156,7 +157,7 @@ def test_evicted_pod_does_not_reclaim_its_place() -> None:
     cluster.run("p3", "q2", 1, cpu=4)
     cluster.tree.remove_job("waiting")
     assert cluster.reclaim("q1", cores(4)) == Reclaim(
-        reason="queue q1 would be 1 over its deserved: 4 requested, 3 free, 0 allocated, 3 deserved"
+        reason="queue q1 would be 1 cpu over its deserved: 4 cpu requested, 3 cpu free, 0 cpu allocated, 3 cpu deserved"
     )
 
 
@@ -270,7 +271,7 @@ def test_department_at_its_share_is_reclaimed_from_by_its_own_queues_only() -> N
     cluster.run("z", "b1", 10, minimum=0)
     assert victims(cluster.reclaim("a2", cores(2))) == ["x8", "x9"]
     cluster.tree.remove_job("waiting")
-    assert "queue b1 would be 2 over its deserved" in cluster.reclaim("b1", cores(2)).reason
+    assert "queue b1 would be 2 cpu over its deserved" in cluster.reclaim("b1", cores(2)).reason
 
 
 def test_queue_in_a_full_department_reclaims_inside_it() -> None:
@@ -286,7 +287,7 @@ def test_queue_in_a_full_department_reclaims_inside_it() -> None:
 def test_queues_that_are_not_reclaimable_are_named() -> None:
     cluster = Cluster(10, queue("a", reclaimable=False), queue("b"))
     cluster.run("j", "a", 10)
-    reason = "queue a is 3 over its deserved, queue a is not reclaimable"
+    reason = "queue a is 3 cpu over its deserved, queue a is not reclaimable"
     assert cluster.reclaim("b", cores(3)) == Reclaim(reason=reason)
 
 
@@ -303,7 +304,7 @@ def test_jobs_of_a_queue_that_does_not_exist_are_named() -> None:
     cluster.wait("waiting", "b", cores(8))
     assert find_victims(cluster.tree, "b", cores(8), cores(6), cluster.bundles).reason == (
         "no pods of another queue that is over its deserved cpu;"
-        " queue deleted, which does not exist or is invalid, keeps 4"
+        " queue deleted, which does not exist or is invalid, keeps 4 cpu"
     )
 
 
@@ -311,14 +312,14 @@ def test_victims_that_free_too_little_are_reported() -> None:
     cluster = Cluster(10, queue("a"), queue("b"))
     cluster.run("j", "a", 10, minimum=0)
     cluster.bundles = cluster.bundles[:2]
-    assert cluster.reclaim("b", cores(3)).reason == "queue a is 3 over its deserved, 3 must be freed"
+    assert cluster.reclaim("b", cores(3)).reason == "queue a is 3 cpu over its deserved, 3 cpu must be freed"
 
 
 def test_guarantee_that_all_victims_violate_is_named() -> None:
     cluster = Cluster(10, queue("a", guarantee=8), queue("b", guarantee=2), queue("c"))
     cluster.run("j", "a", 2, minimum=0, cpu=5)
     assert cluster.reclaim("b", cores(1)).reason == (
-        "queue a is 1 over its deserved, each of its 2 victims would leave a below its guarantee 8"
+        "queue a is 1 cpu over its deserved, each of its 2 victims would leave a below its guarantee 8 cpu"
     )
 
 

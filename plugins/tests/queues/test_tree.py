@@ -208,7 +208,10 @@ def test_quota_is_exact_to_the_milli_core() -> None:
     (exceeded,) = t.allows("a", cores(0.834))
     assert exceeded == Exceeded("a", "cpu", capability=2500, allocated=1668, requested=834)
     assert exceeded.excess == 2
-    assert str(exceeded) == "queue a would exceed its capability of 2.5 by 0.002: 1.668 allocated, 0.834 requested"
+    assert (
+        str(exceeded)
+        == "queue a would exceed its capability of 2.5 cpu by 0.002 cpu: 1.668 cpu allocated, 0.834 cpu requested"
+    )
 
 
 def test_quota_of_an_extended_resource_stops_only_pods_that_request_it() -> None:

@@ -20,7 +20,7 @@ from tests.scenarios.batch.manifests import (
 VALID = {"cpu": 2}, {"cpu": 2}
 INVALID = {"cpu": 3}, {"cpu": 2}
 """`min` above `max`."""
-PROBLEM = "queue x/quota: spec.min[cpu]: Invalid value: 3: must be at most max, which is 2"
+PROBLEM = "queue x/quota: spec.min[cpu]: Invalid value: 3 cpu: must be at most max, which is 2 cpu"
 
 
 def bound(cluster: Cluster, namespace: str) -> int:
@@ -82,7 +82,7 @@ def test_pods_cannot_leave_the_quota_of_their_namespace(name: str) -> None:
     assert (bound(cluster, "x"), bound(cluster, "y")) == (2, 2)
     reason, message = reason_and_message(cluster, "x/p3")
     assert reason == "QuotaExceeded"
-    assert message.startswith("queue x/quota would exceed its capability of 2 by 1")
+    assert message.startswith("queue x/quota would exceed its capability of 2 cpu by 1 cpu")
 
 
 def test_groups_cannot_leave_the_quota_of_their_namespace() -> None:

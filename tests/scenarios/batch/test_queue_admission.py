@@ -59,7 +59,9 @@ def test_gates_are_removed_when_the_quota_admits_the_group(api: str) -> None:
     cluster.advance_to(49)
     assert [cluster.members(first), waits_at_gate(cluster, second)] == [2, 2]
     assert cluster.reason("b0") == "QuotaExceeded"
-    assert "queue q would exceed its capability of 3 by 1: 2 allocated, 2 requested" in cluster.message("b0")
+    assert "queue q would exceed its capability of 3 cpu by 1 cpu: 2 cpu allocated, 2 cpu requested" in cluster.message(
+        "b0"
+    )
     cluster.advance_to(50)
     assert [cluster.members(second), waits_at_gate(cluster, second)] == [2, 0]
 

@@ -61,7 +61,7 @@ def test_pods_with_and_without_a_group_name_their_queue_by_the_same_annotations(
         each["metadata"]["annotations"][name] = "q"
         cluster.submit(each)
     assert (cluster.members("a"), cluster.members("b")) == (2, 0)
-    assert "queue q would exceed its capability of 2 by 1" in cluster.message("b")
+    assert "queue q would exceed its capability of 2 cpu by 1 cpu" in cluster.message("b")
     moved = cluster.pods["default/b"].manifest
     moved["metadata"]["annotations"][name] = "other"
     cluster.submit(moved)

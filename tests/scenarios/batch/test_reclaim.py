@@ -38,7 +38,8 @@ def test_group_is_kept_that_would_leave_its_queue_below_the_guarantee() -> None:
     cluster, pending = two_queues(job("j", "a", 12, 12), guarantee=10)
     assert cluster.evictions == []
     assert cluster.members(pending) == 0
-    text = "queue a is 2 over its deserved, its only victim is gang j of 12, which would leave a below its guarantee 10"
+    victim = "its only victim is gang j of 12, which would leave a below its guarantee 10 cpu"
+    text = f"queue a is 2 cpu over its deserved, {victim}"
     assert text in cluster.message("l0")
 
 
@@ -46,7 +47,7 @@ def test_group_without_surplus_is_reclaimed_as_a_whole() -> None:
     cluster, pending = two_queues(job("j", "a", 12, 12))
     assert len(cluster.evictions) == 12
     assert (cluster.members("j"), cluster.members(pending)) == (0, 2)
-    text = "queue a would be 2 over its deserved: 12 requested, 10 free, 0 allocated, 10 deserved"
+    text = "queue a would be 2 cpu over its deserved: 12 cpu requested, 10 cpu free, 0 cpu allocated, 10 cpu deserved"
     assert text in cluster.message("j0")
 
 

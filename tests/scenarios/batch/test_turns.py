@@ -99,7 +99,7 @@ def test_message_names_the_guarantees_that_exclude_a_job() -> None:
     cluster = BusyCluster(large := job(5), A, queue("b", guarantee={"cpu": 2}))
     cluster.pass_until(WAIT + 2 * RUNS)
     assert (cluster.members(large), cluster.running_of_b()) == (0, 6)
-    text = "other queues have guarantees to all but 4 cpu, fewer than the 5 requested"
+    text = "other queues have guarantees to all but 4 cpu, fewer than the 5 cpu requested"
     assert text in cluster.message("large0")
 
 

@@ -36,7 +36,7 @@ def test_job_over_the_limit_of_its_user_waits_until_the_use_has_fallen() -> None
     cluster.advance_to(99)
     assert [cluster.members(name) for name in "abc"] == [2, 0, 3]
     assert cluster.reason("b0") == "QuotaExceeded"
-    text = "user alice would exceed its limit of 3 in queue q by 1: 2 allocated, 2 requested"
+    text = "user alice would exceed its limit of 3 cpu in queue q by 1 cpu: 2 cpu allocated, 2 cpu requested"
     assert text in cluster.message("b0")
     cluster.advance_to(100)
     assert cluster.members("b") == 2
@@ -144,7 +144,7 @@ def test_group_of_users_shares_its_limit() -> None:
             cluster.submit(in_queue("q", of(user, pod(f"{user}{i}"), groups)))
     cluster.advance_to(30)
     assert [cluster.members(user) for user in ("alice", "bob", "carol")] == [2, 1, 2]
-    assert "group ml would exceed its limit of 3 in queue q by 1" in cluster.message("bob1")
+    assert "group ml would exceed its limit of 3 cpu in queue q by 1 cpu" in cluster.message("bob1")
 
 
 def test_pods_that_name_no_user_share_a_limit() -> None:
@@ -153,7 +153,7 @@ def test_pods_that_name_no_user_share_a_limit() -> None:
     cluster.submit(*(pod(f"a{i}") for i in range(3)))
     cluster.advance_to(30)
     assert cluster.members("a") == 2
-    assert "user nobody would exceed its limit of 2 in queue default by 1" in cluster.message("a2")
+    assert "user nobody would exceed its limit of 2 cpu in queue default by 1 cpu" in cluster.message("a2")
 
 
 def test_label_of_yunikorn_names_the_user() -> None:

@@ -120,7 +120,7 @@ def test_group_without_a_condition_was_not_attempted_or_exceeds_its_quota() -> N
     rows = rows_of(ROOM, WAITING, *quota)
     assert (rows["g"].reason, rows["g"].message) == ("", "not attempted yet")
     assert rows["large"].reason == "QuotaExceeded"
-    assert "queue q would exceed its capability of 2 by 1" in rows["large"].message
+    assert "queue q would exceed its capability of 2 cpu by 1 cpu" in rows["large"].message
 
 
 def test_group_of_a_controller_has_no_api() -> None:
