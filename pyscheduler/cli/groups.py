@@ -67,7 +67,7 @@ def groups(
             (not namespace or row.namespace == namespace)
             and (not queue or row.queue == queue)
             and (not states or row.state in states)
-            and (pods or row.api != SINGLE_POD or row.key in names or row.name in names)
+            and (pods or row.api != SINGLE_POD or not _names_of(row).isdisjoint(names))
         )
 
     def render(context: Context, scope: ReadScope) -> CommandOutput:
@@ -83,7 +83,7 @@ def groups(
 
 
 def _named(rows: Sequence[GroupRow], names: Sequence[str], namespace: str) -> list[GroupRow]:
-    known = dict.fromkeys(name for row in rows for name in (row.name, row.key))
+    known = dict.fromkeys(name for row in rows for name in sorted(_names_of(row)))
     missing = [name for name in names if name not in known]
     if missing:
         where = f" in namespace {namespace}" if namespace else ""
@@ -91,7 +91,13 @@ def _named(rows: Sequence[GroupRow], names: Sequence[str], namespace: str) -> li
             f"there is no group {', '.join(map(repr, missing))}{where}; `pyscheduler groups` shows all, "
             f"and --scheduler NAME those of another scheduler{did_you_mean(missing[0], known)}"
         )
-    return [row for row in rows if row.name in names or row.key in names]
+    return [row for row in rows if not _names_of(row).isdisjoint(names)]
+
+
+def _names_of(row: GroupRow) -> set[str]:
+    """Return the names by which a user may mean a group: also that of the Job or the like that creates the pods."""
+    name = row.name.rpartition("/")[2]
+    return {row.name, row.key, name, f"{row.namespace}/{name}"}
 
 
 def _lines(rows: Sequence[GroupRow], with_members: bool) -> dict[str, str]:

@@ -30,6 +30,7 @@ from pyscheduler.core.pod_groups.queue_admission import failures_of_ungated
 from pyscheduler.core.pod_groups.reservation import Reservation
 from pyscheduler.core.pod_groups.run_times import UNKNOWN, run_seconds
 from pyscheduler.core.pod_groups.turns import comes_before, is_guaranteed, update_turn
+from pyscheduler.core.pod_groups.utc_minutes import utc_minute
 from pyscheduler.core.queue.labels import POD_GROUP_CHANGED
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.failure import ROOM_RESERVED, SCHEDULER_ERROR, UNSCHEDULABLE, Failure
@@ -119,8 +120,7 @@ def end_attempt(
     """
     queued.is_delayed = any(failure.reason == ROOM_RESERVED for failure in failures.values())
     queued.has_turn = queued.waits_for_turn = False
-    if not may_start and context.groups.shortage(group, ()):
-        update_turn(context, group, queued, now)
+    turn = update_turn(context, group, queued, now) if not may_start and context.groups.shortage(group, ()) else None
     is_candidate = not may_start and not queued.waits_for_turn
     queued.lacks_room = is_candidate and _lacks_room(context, group, queued, failures)
     current = context.reservations.current
@@ -131,11 +131,16 @@ def end_attempt(
         context.reservations.vacate()
     elif queued.lacks_room and (current is None or is_head or comes_before(context, queued, current.head)):
         if _reserve(context, queued, now):
-            return {uid: _with_overrun(context, failure, now) for uid, failure in failures.items()}
+            return {
+                uid: _with_overrun(context, _with_start(context, failure), now) for uid, failure in failures.items()
+            }
         queued.lacks_room = False
     failed = any(failure.reason == SCHEDULER_ERROR for failure in failures.values())
     if is_head and not queued.lacks_room and not failed:
         end_reservation(context, now)
+    if turn and (begin := utc_minute(now + turn + context.settings.epoch)):
+        text = f"The turn of the job, which is above the share of its queue, begins at {begin} at the earliest."
+        return {uid: _with_text(failure, text) for uid, failure in failures.items()}
     return dict(failures)
 
 
@@ -300,6 +305,18 @@ def _start_time(current: Reservation, now: float) -> str:
     return f"starts at the latest in {seconds if seconds <= 60 else 60 * math.ceil(seconds / 60)} s"
 
 
+def _with_start(context: Context, failure: Failure) -> Failure:
+    """Return the head's failure with the time at which it starts, if that is known."""
+    current = context.reservations.current
+    start = "" if current is None else utc_minute(current.time + context.settings.epoch)
+    return _with_text(failure, f"Nodes are reserved for it, and it starts by {start}.") if start else failure
+
+
+def _with_text(failure: Failure, text: str) -> Failure:
+    group_message = f"{failure.group_message} {text}" if failure.group_message else ""
+    return replace(failure, message=f"{failure.message} {text}", group_message=group_message)
+
+
 def _with_overrun(context: Context, failure: Failure, now: float) -> Failure:
     """Return the head's failure with the first pod on the reserved nodes that runs longer than it has declared."""
     current = context.reservations.current
@@ -309,5 +326,5 @@ def _with_overrun(context: Context, failure: Failure, now: float) -> Failure:
         for pod in node.pods.values() if node is not None else ():
             if times.declared_end(pod, now) < now and not pod.deleting:
                 text = f"pod {pod.key} runs longer than the {run_seconds(pod):g} s that it declares"
-                return replace(failure, message=f"{failure.message} The nodes reserved for it are late: {text}.")
+                return _with_text(failure, f"The nodes reserved for it are late: {text}.")
     return failure

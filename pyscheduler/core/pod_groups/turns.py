@@ -15,8 +15,11 @@ from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
 
-def update_turn(context: Context, group: PodGroup, queued: QueuedPodGroup, now: float) -> None:
-    """Set whether a group that lacks its minimum has its turn, or waits for it, and retry it when the turn begins."""
+def update_turn(context: Context, group: PodGroup, queued: QueuedPodGroup, now: float) -> float | None:
+    """Set whether a group that lacks its minimum has its turn, or waits for it, and retry it when the turn begins.
+
+    Return the seconds until then: infinity for never, None for a group that needs none.
+    """
     groups, at = context.groups, now + context.settings.epoch
     request = groups.needed(group, queued.pods)
     with groups.before_request(group):
@@ -25,6 +28,7 @@ def update_turn(context: Context, group: PodGroup, queued: QueuedPodGroup, now: 
     queued.waits_for_turn = bool(seconds)
     if seconds and seconds < math.inf:
         context.quota_waits.wake_at(queued, now + seconds)
+    return seconds
 
 
 def comes_before(context: Context, queued: QueuedPodGroup, other: QueuedPodGroup) -> bool:

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from pyscheduler.core.pod_groups.utc_minutes import utc_minute
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import NATIVE, RUN_SECONDS, VOLCANO, Gang, gang, node, pod, queue, slots
 
@@ -54,6 +55,12 @@ def test_job_that_ends_before_the_reservation_is_backfilled() -> None:
     assert start_of(cluster, head) == 100
     cluster.advance_to(200)
     assert (start_of(cluster, second), start_of(cluster, third)) == (150, 150)
+
+
+def test_head_has_the_time_at_which_it_starts() -> None:
+    cluster = eight_slots(head := job("h", 8, 50))
+    start = utc_minute(cluster.epoch + 100 + cluster.machine.context.settings.epoch)
+    assert f"Nodes are reserved for it, and it starts by {start}." in cluster.message(head.pods[0]["metadata"]["name"])
 
 
 def test_long_job_is_backfilled_into_slots_that_the_reservation_leaves() -> None:

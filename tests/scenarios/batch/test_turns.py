@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyscheduler.core.pod_groups.utc_minutes import utc_minute
 from tests.scenarios.batch.cluster import Cluster, with_queue_args
 from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, annotated, gang, node, pod, queue
 
@@ -93,6 +94,13 @@ def test_turn_leaves_other_queues_their_guarantees() -> None:
         cluster.pass_until(time)
         assert cluster.running_of_b() >= 2
     assert cluster.members(large) == 4
+
+
+def test_message_has_the_time_at_which_the_turn_begins() -> None:
+    cluster = BusyCluster(job(4), A, B)
+    cluster.pass_until(5)
+    begin = utc_minute(cluster.epoch + CREATED + WAIT + cluster.machine.context.settings.epoch)
+    assert f"above the share of its queue, begins at {begin} at the earliest." in cluster.message("large0")
 
 
 def test_message_names_the_guarantees_that_exclude_a_job() -> None:

@@ -15,7 +15,7 @@ from pyscheduler.cli import batch_command
 from pyscheduler.cli import queue as queue_module
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.program import app
-from tests.scenarios.batch.manifests import NATIVE, NATIVE_ALPHA, VOLCANO, Manifest, gang, node, queue
+from tests.scenarios.batch.manifests import NATIVE, NATIVE_ALPHA, VOLCANO, Manifest, annotated, gang, node, pod, queue
 from tests.unit.cli.batch_server import BatchServer, bound, stored
 from tests.unit.cli.test_group_rows import some_bound
 
@@ -95,6 +95,15 @@ def test_names_and_reasons_are_complete_in_narrow_terminals(
     text = "".join(output.split())
     assert f"default/{name}:queuea-queue-that-does-not-existdoesnotexist" in text or columns == 200
     assert "queuea-queue-that-does-not-existdoesnotexist" in text
+
+
+@pytest.mark.parametrize("name", ["train", "default/train", "Job/train", "default/Job/train"])
+def test_group_of_a_job_is_found_by_the_name_of_the_job(run: Run, server: BatchServer, name: str) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "0c054d7e", "controller": True}
+    member = annotated(pod("train-0"), pod_group_min_count="2")
+    member["metadata"]["ownerReferences"] = [owner]
+    server.objects += stored(member)
+    assert "default/Job/train" in run("groups", name).output
 
 
 def test_json_of_groups_has_stable_keys(run: Run) -> None:
