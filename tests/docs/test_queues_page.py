@@ -95,7 +95,7 @@ def test_backfill() -> None:
         cluster.advance_to(time)
         messages += cluster.message("b2-0")
     assert {key: cluster.started[key] for key in starts} == starts
-    [message] = re.findall(r"A message of `b2` is `(.*)`", text_of(PAGE))
+    [message] = re.findall(r"A message of `b2` is `([^`]*)`", text_of(PAGE))
     assert message in messages
     assert cluster.reason("h-0") == ""
     assert "`RoomReserved`" in text_of(PAGE)

@@ -169,7 +169,7 @@ def end_if_gone(context: Context, now: float) -> None:
 
 def end_reservation(context: Context, now: float) -> None:
     """End the reservation, and retry the groups that waited for it."""
-    context.reservations.current = None
+    context.reservations.replace(None)
     context.reservations.vacate()
     _wake_delayed(context, now)
 
@@ -186,7 +186,8 @@ def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
         return False
     if not found.nodes:
         return False  # something else than room is missing
-    context.reservations.current, context.reservations.is_vacant = found, False
+    context.reservations.replace(found)
+    context.reservations.is_vacant = False
     if before is not None and (before.head is not head or before.nodes - found.nodes or found.time > before.time):
         _wake_delayed(context, now)
     return True
@@ -258,7 +259,7 @@ def _fits_besides(context: Context, current: Reservation, late: Sequence[Assumed
     if found is None:
         current.refusals.append(_requests(late))
         return False
-    context.reservations.current = found
+    context.reservations.replace(found)
     return True
 
 

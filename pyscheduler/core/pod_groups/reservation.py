@@ -40,7 +40,7 @@ class Reservations:
     """The current reservation, at most one, and what it is computed from."""
 
     def __init__(self, epoch: float) -> None:
-        self._current: Reservation | None = None
+        self.current: Reservation | None = None
         self.is_vacant = True
         """True if the last reservation has ended, or that of the scheduler before a restart has to be made again."""
         self.candidates: list[QueuedPodGroup] | None = None
@@ -53,16 +53,11 @@ class Reservations:
         self.ending = EndingPods(self.times)
         self._unfit_until: dict[tuple[int, int], float] = {}
 
-    @property
-    def current(self) -> Reservation | None:
-        """The reservation; None if there is none."""
-        return self._current
-
-    @current.setter
-    def current(self, reservation: Reservation | None) -> None:
-        if self._current is not None:
-            self._current.head.is_head = False
-        self._current = reservation
+    def replace(self, reservation: Reservation | None) -> None:
+        """Set the current reservation, None for none, and mark its head."""
+        if self.current is not None:
+            self.current.head.is_head = False
+        self.current = reservation
         if reservation is not None:
             reservation.head.is_head = True
 
