@@ -419,8 +419,12 @@ class PodGroupManager(PodGroupStates):
         gated = self.usage.gated(group.key)
         if not group.min_count_by_role and not group.subgroups:
             return len(state.pods) - len(gated) + len(state.succeeded) >= group.min_count
-        pods = [pod for uid, pod in state.pods.items() if uid not in gated] if gated else state.pods.values()
-        return not self.shortage_of(group, (*pods, *state.succeeded.values()))
+        # Members are only added while the requirements stay; the usage is reported after each placed member.
+        members = len(state.pods), len(state.succeeded), frozenset(gated)
+        if state.minimum is None or state.minimum[0] is not group or state.minimum[1] != members:
+            pods = [pod for uid, pod in state.pods.items() if uid not in gated] if gated else state.pods.values()
+            state.minimum = group, members, not self.shortage_of(group, (*pods, *state.succeeded.values()))
+        return state.minimum[2]
 
     @contextmanager
     def without_usage(self, pods: Iterable[Pod]) -> Iterator[None]:

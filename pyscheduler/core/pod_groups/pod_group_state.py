@@ -15,6 +15,7 @@ class PodGroupState:
         "accounted",
         "condition",
         "key",
+        "minimum",
         "newest",
         "placed",
         "pods",
@@ -45,6 +46,8 @@ class PodGroupState:
         """Status, reason and message of the condition that was written last."""
         self.subgroups: SubgroupKeys | None = None
         """Subgroups of the members; None if they have to be found."""
+        self.minimum: tuple[PodGroup, object, bool] | None = None
+        """Whether the minimum exists, with the requirements and the members for which that was found."""
         self.subgroup_conditions: dict[PodGroupKey, tuple[str, str, str]] = {}
         """The last condition of each subgroup that is an object."""
 

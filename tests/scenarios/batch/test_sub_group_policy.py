@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.core.pod_groups import subgroups
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, node, pod, slots
 from tests.scenarios.batch.test_composite_groups import bound, message
@@ -158,3 +159,22 @@ def test_policies_that_are_long_to_evaluate_are_reported(policies: list[Manifest
     cluster.advance(5)
     expected = f"PodGroup default/g (scheduling.volcano.sh): spec.subGroupPolicy: Too many: {text}"
     assert message(cluster, "a0") == expected
+
+
+def test_minimums_of_subgroups_are_not_counted_again_for_each_placed_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = 0
+    shortage = subgroups.shortage
+
+    def count(*arguments: Any) -> str:
+        nonlocal counted
+        counted += 1
+        return shortage(*arguments)
+
+    pods = [labelled(f"p{i}", ring=f"r{i}") for i in range(30)]
+    cluster = Cluster(rings(1, pods, policy(1, needed=1)))
+    cluster.run()
+    monkeypatch.setattr(subgroups, "shortage", count)
+    cluster.submit(*slots(30))
+    cluster.advance(30)
+    assert len(bound(cluster)) == 30
+    assert counted < 10, "one count for each attempt"
