@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from types import NoneType
 from typing import Any, Final, NamedTuple
@@ -146,9 +147,9 @@ class PodGroup(Struct, frozen=True):
         """Return what pods with these roles, one for each pod, lack of the minimums, as text; "" if nothing."""
         if len(roles) < self.min_count:
             return f"{len(roles)} of the {self.min_count} pods"
+        counts = Counter(roles) if self.min_count_by_role else {}
         for role, least in self.min_count_by_role.items():
-            count = sum(each == role for each in roles)
-            if count < least:
+            if (count := counts.get(role, 0)) < least:
                 return f'{count} of the {least} pods with role "{role}"'
         return ""
 

@@ -119,3 +119,22 @@ def test_members_are_found_again_with_other_plugins(fixture: GroupFixture) -> No
     fixture.manager.use({}, None, [first], ())
     assert not fixture.manager.is_enabled
     assert fixture.manager.key_of(first) is None
+
+
+def test_roles_are_compared_once_for_each_pod() -> None:
+    compared = 0
+
+    class Role(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = [f"r{i}" for i in range(50)]
+    group = PodGroup(KEY, 1, min_count_by_role=dict.fromkeys(names, 1))
+    assert group.shortage([Role(name) for name in names]) == ""
+    assert group.shortage([Role(name) for name in names[:-1]]) == '0 of the 1 pods with role "r49"'
+    assert compared <= 2 * len(names)
