@@ -89,6 +89,7 @@ def _named(rows: Sequence[GroupRow], names: Sequence[str], namespace: str) -> li
         where = f" in namespace {namespace}" if namespace else ""
         raise CommandProblem(
             f"there is no group {', '.join(map(repr, missing))}{where}; `pyscheduler groups` shows all, "
+            "with --pods also pods without a group, "
             f"and --scheduler NAME those of another scheduler{did_you_mean(missing[0], known)}"
         )
     return [row for row in rows if not _names_of(row).isdisjoint(names)]

@@ -9,6 +9,7 @@ import msgspec
 from pyscheduler.api.resources import CPU, Amounts
 from pyscheduler.cli.group_rows import GATED, GroupRow, quota_plugin
 from pyscheduler.core.context import Context
+from pyscheduler_plugins.queues.limits import ANY
 from pyscheduler_plugins.queues.plugin import Queues
 from pyscheduler_plugins.queues.queue import Queue
 from pyscheduler_plugins.queues.tree import QueueTree
@@ -99,6 +100,7 @@ class _Queues:
     def __init__(self, plugin: Queues, groups: Iterable[GroupRow]) -> None:
         self._tree: QueueTree = plugin.tree
         self._problems = plugin.problems
+        self._limited = {limit.queue for limit in plugin.args.limits} - {ANY}
         self._by_queue: dict[str, list[GroupRow]] = {}
         self._counts: dict[str, GroupCounts] = {}
         for group in groups:
@@ -111,7 +113,7 @@ class _Queues:
     def rows(self) -> list[QueueRow]:
         root = next(iter(self._tree))
         rows = list(self._below(root, 0))
-        absent = {name for name in (*self._problems, *self._by_queue) if name not in self._tree}
+        absent = {name for name in (*self._problems, *self._by_queue, *self._limited) if name not in self._tree}
         return rows + [self._unusable(name) for name in sorted(absent)]
 
     def _below(self, name: str, depth: int) -> Iterator[QueueRow]:
@@ -135,10 +137,11 @@ class _Queues:
 
     def _unusable(self, name: str) -> QueueRow:
         problem = self._problems.get(name, "")
+        missing = f"queue {name} does not exist" + (", and a limit names it" if name in self._limited else "")
         return QueueRow(
             name=name,
             state=INVALID if problem else MISSING,
-            problem=problem or f"queue {name} does not exist",
+            problem=problem or missing,
             resources={
                 resource: ResourceRow(_amount(resource, amount), _amount(resource, amount), 0, 0, None, 0, None)
                 for resource, amount in sorted(self._tree.allocated_without_queue(name).items())

@@ -305,8 +305,10 @@ def _failures_of_all(
     """
     placed = {assumed.pod.uid for assumed in search.placed}
     failures = {uid: search.failures[uid] for uid in queued.members if uid not in placed and uid in search.failures}
-    if search.is_failed_as_a_whole or group.key.api == SINGLE_POD or not context.groups.shortage(group, ()):
+    if search.is_failed_as_a_whole or group.key.api == SINGLE_POD:
         return kubernetes_texts.as_whole(group, failures) if search.is_failed_as_a_whole else failures
+    if not context.groups.shortage(group, ()):
+        return failures if kubernetes_texts.is_used_by(group) else _failures_of_surplus(group, failures)
     if kubernetes_texts.is_used_by(group):
         started = context.groups[group.key].started_count
         return kubernetes_texts.failures_of_members(
@@ -320,6 +322,17 @@ def _failures_of_all(
     text += f", {name} lacks {search.missing}: " if search.missing else f", {name} has none: "
     whole = replace(first, message=text + first.message, nominate="")
     return {uid: failures[uid] if failures.get(uid, first).reason != UNSCHEDULABLE else whole for uid in queued.members}
+
+
+def _failures_of_surplus(group: PodGroup, failures: dict[str, Failure]) -> dict[str, Failure]:
+    """Return the failures of pods above the minimum, with the reason why nothing is evicted for those without room."""
+    text = f"The pod is above the minimum of {group.min_count} of pod group {group.key}, so nothing is evicted for it."
+    made: dict[Failure, Failure] = {}  # the failures of equal pods are equal, and there may be thousands
+    for failure in failures.values():
+        if failure not in made:
+            is_lacking_room = failure.reason == UNSCHEDULABLE
+            made[failure] = replace(failure, message=f"{failure.message} {text}") if is_lacking_room else failure
+    return {uid: made[failure] for uid, failure in failures.items()}
 
 
 def _run_preemption(

@@ -147,3 +147,14 @@ def test_surplus_is_taken_where_it_makes_room(spec: Manifest, priority: int) -> 
     assert (len(cluster.evictions), cluster.members(pending)) == (2, 2)
     evicted = {name for name in cluster.evicted_names if f"default/{name}" in cluster.bindings}
     assert evicted == set(), "they wait, as the other node takes no pods"
+
+
+def test_pods_above_the_minimum_say_why_nothing_is_evicted_for_them() -> None:
+    cluster = Cluster(node("n", 4), queue("a", weight=0), queue("b", weight=1))
+    cluster.submit(gang("low", 1, 4, api=VOLCANO, queue="a"))
+    cluster.submit(gang("high", 1, 3, api=VOLCANO, queue="b"))
+    cluster.advance(30)
+    assert (cluster.members("high"), len(cluster.evictions)) == (1, 1)
+    [waiting, _] = [name for name in ("high0", "high1", "high2") if f"default/{name}" not in cluster.bindings]
+    text = "The pod is above the minimum of 1 of pod group default/high, so nothing is evicted for it."
+    assert text in cluster.message(waiting)

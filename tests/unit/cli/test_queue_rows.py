@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects
 from pyscheduler.cli.group_rows import group_rows
 from pyscheduler.cli.queue_rows import GroupCounts, QueueRow, ResourceRow, queue_rows
+from pyscheduler.config.load import load
+from tests.scenarios.batch.cluster import with_queue_args
 from tests.scenarios.batch.manifests import ANNOTATIONS, VOLCANO, Gang, Manifest, gang, node, pod, queue
 from tests.unit.cli.batch_server import bound, rejected, stored
 from tests.unit.cli.test_group_rows import context_of, some_bound, with_pods
@@ -100,6 +104,16 @@ def test_closed_invalid_and_missing_queues_are_shown_with_the_reason() -> None:
 def test_usage_of_a_missing_queue_is_shown() -> None:
     row = rows_of(node("n1", 8), some_bound(gang("lost", 2, api=VOLCANO, queue="nowhere"), 2))["nowhere"]
     assert (row.state, row.resources["cpu"].allocated, row.resources["cpu"].share) == ("Missing", 2, 0)
+
+
+def test_queue_of_a_limit_that_does_not_exist_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(with_queue_args(limits=[{"queue": "reserch", "users": ["*"], "maxJobs": 1}]), encoding="utf-8")
+    rows = {row.name: row for row in queue_rows(BatchCluster(load(file)).load(ListedObjects([], [], [])), [])}
+    assert (rows["reserch"].state, rows["reserch"].problem) == (
+        "Missing",
+        "queue reserch does not exist, and a limit names it",
+    )
 
 
 def test_elastic_quotas_are_queues_of_their_namespaces() -> None:
