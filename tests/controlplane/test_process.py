@@ -43,8 +43,11 @@ def has_ended(pid: int) -> bool:
     """Return True if the process ends within the deadline (zombies count as ended)."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        if shown.stdout.strip()[:1] in {"", "Z"}:
+        try:
+            _, _, fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if fields.split()[0] == "Z":
             return True
     return False
 

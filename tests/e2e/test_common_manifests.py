@@ -57,6 +57,9 @@ def definition() -> Json:
 @pytest_asyncio.fixture(loop_scope="session")
 async def monitors(control_plane: Plane) -> AsyncIterator[None]:
     """Serve ServiceMonitors, and have discovery and both OpenAPI documents list them."""
+    await kubectl(
+        control_plane, "version", "--client"
+    )  # without kubectl the test is skipped before anything is created
     await control_plane.api.create(CRDS, definition())
     await _until_openapi(control_plane, listed=True)
     yield

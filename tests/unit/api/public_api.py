@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, get_origin
 
 import pyscheduler.api
 import pyscheduler.testing
@@ -63,6 +63,8 @@ def _members(path: str, owner: type) -> Iterator[str]:
 
 
 def _signature(function: Any) -> str:
+    if get_origin(function) is not None:
+        return "(...)"  # an alias of a type
     try:
         return _ADDRESS.sub("...", str(inspect.signature(function)))
     except ValueError:
