@@ -104,7 +104,7 @@ def test_unusual_object_does_not_affect_others(type: Any, odd: bytes, readable: 
 def test_shortened_object_is_logged_once_and_counted_each_time(caplog: pytest.LogCaptureFixture) -> None:
     refusals = Counted()
     decoder = ObjectDecoder("pods", PodObject, refusals)
-    line = b'{"type":"MODIFIED","object":' + nested("odd", 100_000) + b"}"
+    line = b'{"type":"MODIFIED","object":' + nested("odd", 1_000_000) + b"}"
     for _ in range(3):
         decoder.line(line)
     decoder.line(event("ADDED", pod("a").manifest))
