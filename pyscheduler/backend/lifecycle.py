@@ -321,6 +321,8 @@ class TaskPodsLifecycleManager:
             self._runtimes.pop(task, None)
             return None
         observation = self._observation(record)
+        if observation.pod is not None:  # created, although the response to the create may be lost
+            self._end_quota_wait(task)
         while True:
             new = observe(record, observation, now, self._settings)
             if new is record:
