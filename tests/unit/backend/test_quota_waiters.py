@@ -13,7 +13,7 @@ from tests.unit.backend.test_backend import BackendFixture, ObjectsConnection, o
 
 
 class LostResponse(ObjectsConnection):
-    """Connection on which the response to the first create that succeeds is lost."""
+    """Connection on which the response to the first create that succeeds is lost, after the watch has shown the pod."""
 
     is_lost = False
 
@@ -21,6 +21,7 @@ class LostResponse(ObjectsConnection):
         pod = await super().create_pod(body)
         if not self.is_lost:
             self.is_lost = True
+            await asyncio.sleep(5.0)
             raise ApiError(0, "ConnectionLost", "the connection broke")
         return pod
 
@@ -32,8 +33,8 @@ async def test_others_do_not_wait_for_a_task_whose_pod_only_the_watch_shows() ->
     fixture.connection = LostResponse(fixture.cluster, CrashSwitch(fixture.rng, 0.0))
     fixture.cluster.refusals.update({"first": 1, "second": 1})
     async with fixture.backend() as backend:
-        for name in ("first", "second"):
-            await backend.submit(task(name))
+        for name, priority in (("first", 1), ("second", 0)):
+            await backend.submit(task(name, priority=priority))
         await asyncio.sleep(10.0)
         assert backend.task("second").pod_uid
         assert not backend.task("first").final
