@@ -364,7 +364,7 @@ PLANTS = (
     _elsewhere(
         "DefaultPreemption",
         "budgets are ignored",
-        "intree.preemption.budgets.Budgets._of",
+        "intree.preemption.budgets.Budgets._covering",
         lambda *_: (),
     ),
     _elsewhere(

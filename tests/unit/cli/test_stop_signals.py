@@ -15,6 +15,10 @@ import asyncio, signal
 from pyscheduler.cli import options
 from pyscheduler.cli.stop_signals import STOP_SIGNALS, until_signalled
 
+# The tests may have been started by nohup, or in the background of a shell.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 async def work():
     try:
         signal.raise_signal(signal.{first})
