@@ -194,7 +194,7 @@ def _amount(resource: str, amount: int | float | None) -> str:
 
 
 class _WithText:
-    """Table whose last column is text: on a narrow terminal, that is printed below, with the first column.
+    """Table with text as its last column, which a narrow terminal prints below, with the first column.
 
     The last columns, `omitted` of them, are not in the table then.
     """

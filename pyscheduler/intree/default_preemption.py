@@ -7,9 +7,9 @@ least costly victims is nominated (kube-scheduler's defaultpreemption and its pr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from pyscheduler.api import (
     StatusError,
     found_placement,
 )
+from pyscheduler.api.steps import Steps, exhaust
 from pyscheduler.intree._label_selectors import aggregate
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.preemption.budgets import PDB, Budgets
@@ -48,7 +49,6 @@ from pyscheduler.intree.preemption.losses import best
 from pyscheduler.intree.preemption.potential_victims import PotentialVictimCache
 from pyscheduler.intree.preemption.victims import dry_run, is_being_preempted, reprieve_candidates
 
-T = TypeVar("T")
 NO_VICTIMS = ("No preemption victims found for incoming pod",)
 NOT_HELPFUL = ("Preemption is not helpful for scheduling",)
 SORTED_PODS = 1024
@@ -59,7 +59,6 @@ SPARE = 16
 """Number of nodes that are evaluated in addition to those needed."""
 DRY_RUN_PODS = 64
 """Pods reprieved one by one in one step at most: each reprieve runs all Filter plugins again, up to 0.2 ms."""
-Steps = Generator[None, None, T]
 _WAITING = Rejection("waiting for the preemption for this pod to be finished", resolvable=False)
 _NEVER = "not eligible due to preemptionPolicy=Never."
 _TERMINATING_VICTIMS = "not eligible due to a terminating pod on the nominated node."
@@ -132,7 +131,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
 
     def post_filter_steps(
         self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
-    ) -> Generator[None, None, Nominate | ClearNomination | Rejection]:
+    ) -> Steps[Nominate | ClearNomination | Rejection]:
         reason = self._not_eligible(pod, diagnosis)
         if reason:
             return Rejection(f"preemption: {reason}")
@@ -252,16 +251,6 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
                 yield
             with self.handle.dry_runs.open(cycle, result.pod, node.name) as run:
                 batch.record(j, dry_run(run, pods, node))
-
-
-def exhaust(steps: Steps[T]) -> T:
-    """Run all steps and return the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            outcome: T = end.value
-            return outcome
 
 
 def _circular(rows: NDArray[np.intp], begin: int, n: int) -> NDArray[np.intp]:

@@ -28,7 +28,7 @@ def test_results_with_and_without_pruning_are_equal() -> None:
     assert not _first_difference()
 
 
-def test_checks_in_vain_at_most_double_a_search() -> None:
+def test_checks_that_end_no_branch_at_most_double_a_search() -> None:
     """The exhaustive search takes 198,191 steps; with unlimited checks it took 340,126."""
     (recorded,) = records.read(records.FOLDER / "disagreement-8692f79d.jsonl")
     assert not difference(recorded["result"], ours.allocate(recorded["document"], steps=250_000))

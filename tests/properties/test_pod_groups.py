@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from pyscheduler.api import EvictionUnit, Pod
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.pod_groups import eviction_units, full_nodes, placement, preemption
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.pod_groups.steps import Steps
 from pyscheduler.core.queue import SchedulingQueue
 from tests.properties.pod_group_model import RECONFIGURED, STEPS, PodGroupModel, Step, config
 from tests.properties.pod_group_preemption import CASES, Case, check_preemption, check_restarts

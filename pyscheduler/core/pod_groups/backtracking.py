@@ -22,11 +22,12 @@ from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Ints, Mask
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.steps import Steps
 from pyscheduler.api.topology import NO_DOMAIN
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.pod_groups.member_kinds import MemberKind, Remaining, kinds_of
 from pyscheduler.core.pod_groups.room import Floats, members_per_node, relative_room
-from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP, Steps
+from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP
 from pyscheduler.core.preemption.dry_run import depends_on_own_row
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.kernels import Rows

@@ -1,7 +1,7 @@
 """Pods that declare a pod group or a queue by an API that no plugin of their profile reads.
 
 They are scheduled one by one, as by kube-scheduler, or in another queue. An event and the log report it: a gang that
-starts in parts holds nodes in vain.
+starts in parts holds nodes that do no work.
 """
 
 from __future__ import annotations

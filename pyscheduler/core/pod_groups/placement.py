@@ -27,6 +27,7 @@ from pyscheduler.api.pod import PodSignature
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.pod_group_cycle import PlacementCandidate
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.steps import Steps, exhaust
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
@@ -44,7 +45,7 @@ from pyscheduler.core.pod_groups.placement_candidates import (
     tightest_first,
 )
 from pyscheduler.core.pod_groups.room import lacking_resources
-from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP, Steps, exhaust
+from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.queue.queued_pod_group import MemberPods
 from pyscheduler.core.scheduling.binding import assume, forget_pod

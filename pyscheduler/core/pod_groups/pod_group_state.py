@@ -47,7 +47,7 @@ class PodGroupState:
         self.subgroups: SubgroupKeys | None = None
         """Subgroups of the members; None if they have to be found."""
         self.minimum: tuple[PodGroup, object, bool] | None = None
-        """Whether the minimum exists, with the requirements and the members for which that was found."""
+        """Requirements, members, and True if the minimum exists with these; None if it has not been counted."""
         self.subgroup_conditions: dict[PodGroupKey, tuple[str, str, str]] = {}
         """The last condition of each subgroup that is an object."""
 

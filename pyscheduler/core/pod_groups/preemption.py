@@ -71,7 +71,7 @@ class GroupPreemptionSearch:
         self._is_over_quota = False
         self._min_run_time = MinRunTime(context, group, now)
         self._last_placement: tuple[tuple[frozenset[str], frozenset[str]], dict[str, str]] | None = None
-        """The last placement that was found, and without which pods, and without whose usage."""
+        """The last placement: UIDs of the removed pods, of pods without usage, and the node of each member."""
 
     def first_time(self) -> float | None:
         """Return when enough pods have run for their minimum time to be evicted, after a `run` without victims."""

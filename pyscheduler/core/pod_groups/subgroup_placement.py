@@ -19,11 +19,11 @@ from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.steps import Steps, exhaust
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import subgroups
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.room import relative_room
-from pyscheduler.core.pod_groups.steps import Steps, exhaust
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.scheduling.failure import SCHEDULING_GATED, Failure
 

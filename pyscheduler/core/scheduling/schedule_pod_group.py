@@ -29,6 +29,7 @@ from pyscheduler.api.outcome import Rejection, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import AssumedPod, Context, SuspendedAttempt
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
@@ -51,7 +52,6 @@ from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
 from pyscheduler.core.pod_groups.share_claims import cannot_be_helped, would_not_start
-from pyscheduler.core.pod_groups.steps import Steps
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate

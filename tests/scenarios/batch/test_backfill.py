@@ -107,7 +107,7 @@ def test_large_group_is_not_starved_by_small_pods(api: str, declared: bool) -> N
 
 
 @pytest.mark.parametrize("endless", range(3))
-def test_nodes_whose_pods_do_not_end_are_not_reserved_for_ever(endless: int) -> None:
+def test_nodes_with_pods_that_do_not_end_are_not_reserved_for_ever(endless: int) -> None:
     cluster = Cluster(*[node(f"n{i}", 2, {"index": str(i)}) for i in range(3)])
     for name in ("long0", "long1"):
         long = pod(name)

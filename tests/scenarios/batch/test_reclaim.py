@@ -149,7 +149,7 @@ def test_surplus_is_taken_where_it_makes_room(spec: Manifest, priority: int) -> 
     assert evicted == set(), "they wait, as the other node takes no pods"
 
 
-def test_pods_above_the_minimum_say_why_nothing_is_evicted_for_them() -> None:
+def test_message_of_pods_above_the_minimum_has_the_reason_why_nothing_is_evicted() -> None:
     cluster = Cluster(node("n", 4), queue("a", weight=0), queue("b", weight=1))
     cluster.submit(gang("low", 1, 4, api=VOLCANO, queue="a"))
     cluster.submit(gang("high", 1, 3, api=VOLCANO, queue="b"))

@@ -1,4 +1,4 @@
-"""Tasks whose pods a quota rejects are created one after the other, also if a response to a create is lost."""
+"""Tasks that a quota rejects are created one after the other, also if a response to a create is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LostResponse(ObjectsConnection):
 
 
 @on_virtual_time
-async def test_others_do_not_wait_for_a_task_whose_pod_only_the_watch_shows() -> None:
+async def test_others_do_not_wait_for_a_task_with_a_pod_that_only_the_watch_shows() -> None:
     """Its image cannot be pulled, so it would keep the others waiting until it fails."""
     fixture = BackendFixture(first=Fate.IMAGE)
     fixture.connection = LostResponse(fixture.cluster, CrashSwitch(fixture.rng, 0.0))
