@@ -30,6 +30,8 @@ FLUSH_SECONDS = 330.0
 """Time limit with kube-scheduler, which may lose a wake-up: it flushes unschedulablePods after 5 minutes."""
 NODES, CLASSES = "/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+CHANGE = "tests.pyscheduler.io/change"
+"""Label of a node with the change that the scheduler has to see."""
 
 
 @asynccontextmanager
@@ -129,6 +131,25 @@ class Story:
     async def label(self, node: str, **labels: str | None) -> None:
         """Set labels of a node, and remove those that are None."""
         await self.api.patch(f"{NODES}/{self.full_name(node)}", {"metadata": {"labels": labels}})
+
+    async def change_node(self, node: str, **spec: object) -> None:
+        """Patch a node's spec, and wait until the scheduler has seen the node as it is now.
+
+        Each kind has its own watch: without the wait the next pod may be placed on the node as it was. A probe pod
+        selects a label of the same patch, so it is bound only afterwards; it is deleted before this returns.
+        """
+        change = uuid.uuid4().hex[:8]
+        body = {"metadata": {"labels": {CHANGE: change}}, "spec": spec}
+        await self.api.patch(f"{NODES}/{self.full_name(node)}", body)
+        probe = f"probe-{change}"
+        await self.pod(probe, self.spec(where={CHANGE: change}, tolerations=[{"operator": "Exists"}]))
+        await self.bound(probe)
+        await self.delete_pod(probe)
+
+    async def seen(self, *nodes: str) -> None:
+        """Wait until the scheduler has seen these nodes."""
+        for node in nodes:
+            await self.change_node(node)
 
     async def priority(self, name: str, value: int, **fields: object) -> str:
         """Create a PriorityClass and wait until admission uses it; return its full name."""

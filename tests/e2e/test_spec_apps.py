@@ -6,7 +6,7 @@ docs/specs.md maps specs to tests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
@@ -76,7 +76,8 @@ async def test_daemon_pods_follow_node_labels(story: Story, by: str) -> None:
 
 
 async def test_daemon_pods_run_on_cordoned_and_tainted_nodes(story: Story) -> None:
-    await cordon(story, [await story.node("a")], True)
+    await story.node("a")
+    await story.change_node("a", unschedulable=True)
     await story.api.create(story.at("apps/v1", "daemonsets"), workload(story.spec()))
     assert await story.places(1) == {"a": 1}
     await story.pod("other")
@@ -109,6 +110,7 @@ async def test_daemon_set_is_updated_node_by_node(story: Story, strategy: Mappin
 async def test_rollout_is_spread_independently_of_old_pods(story: Story) -> None:
     for node, cpu in (("a", "64"), ("b", "1")):
         await story.node(node, cpu=cpu)
+        await story.seen(node)
     constraints = spread(HOSTNAME, LABELS, matchLabelKeys=["pod-template-hash"])
     spec = story.spec(topologySpreadConstraints=constraints)
     deployments = story.at("apps/v1", "deployments")
@@ -237,29 +239,27 @@ async def test_node_selector_of_a_suspended_job_can_be_changed(story: Story) -> 
 
 
 async def test_disruption_budget_waits_for_the_replacement_of_an_evicted_pod(story: Story) -> None:
-    nodes = [await story.node(node) for node in ("a", "b")]
+    nodes = ("a", "b")
+    for node in nodes:
+        await story.node(node)
     await story.api.create(story.at("apps/v1", "deployments"), workload(story.spec(), replicas=2))
     assert (await all_run(story, "pause:1", 2)).total() == 2
     budgets = story.at("policy/v1", "poddisruptionbudgets")
     budget = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}}
     await story.api.create(budgets, {"metadata": {"name": "guard"}, "spec": budget})
     await story.until(f"{budgets}/guard", lambda found: found["status"].get("disruptionsAllowed") == 1)
-    await cordon(story, nodes, True)
+    for node in nodes:
+        await story.change_node(node, unschedulable=True)
     first, second = sorted(placed(await story.api.get(story.pods)))
     await evict(story, first)
     await story.until(story.pods, lambda found: any(unscheduled(item) for item in found["items"]))
     with pytest.raises(ApiError, match="disruption budget"):
         await evict(story, second)
-    await cordon(story, nodes, False)
+    for node in nodes:
+        await story.change_node(node, unschedulable=False)
     assert (await all_run(story, "pause:1", 2)).total() == 2
     await story.until(f"{budgets}/guard", lambda found: found["status"].get("disruptionsAllowed") == 1)
     await evict(story, second)
-
-
-async def cordon(story: Story, nodes: Sequence[str], closed: bool) -> None:
-    """Cordon or uncordon nodes."""
-    for node in nodes:
-        await story.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": closed}})
 
 
 async def evict(story: Story, name: str) -> None:

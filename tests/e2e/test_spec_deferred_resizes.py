@@ -13,9 +13,8 @@ import pytest
 import pytest_asyncio
 
 from tests.controlplane.arguments import Options
-from tests.e2e.client import Json
 from tests.e2e.plane import REAL, Plane, real
-from tests.e2e.story import CONTENDERS, NODES, Story, condition, contending, new_story
+from tests.e2e.story import CONTENDERS, Story, condition, contending, new_story
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -78,11 +77,6 @@ async def defer_resize(story: Story, cores: str, allocated: str = "1") -> None:
     await story.api.patch(f"{story.pods}/resized/status", {"status": {"conditions": [*conditions, pending]}})
 
 
-async def set_preemption(story: Story, policy: Json | None) -> None:
-    """Set spec.podPreemptionPolicy of the node."""
-    await story.api.patch(f"{NODES}/{story.full_name('a')}", {"spec": {"podPreemptionPolicy": policy}})
-
-
 async def assert_running_as_before(story: Story) -> None:
     """Check that the scheduler has written nothing about the resized pod."""
     pod = await story.api.get(f"{story.pods}/resized")
@@ -126,10 +120,9 @@ async def test_resize_of_a_pod_that_never_preempts_waits(story: Story) -> None:
 
 async def test_node_without_resize_preemption_keeps_its_pods_until_it_is_enabled(story: Story) -> None:
     await full_node(story)
-    await set_preemption(story, {"disableResizePreemption": ["example.com/owner"]})
-    await asyncio.sleep(1.0)  # each kind has its own watch
+    await story.change_node("a", podPreemptionPolicy={"disableResizePreemption": ["example.com/owner"]})
     await defer_resize(story, "3")
     await assert_quiet(story, {"low", "resized"})
-    await set_preemption(story, None)
+    await story.change_node("a", podPreemptionPolicy=None)
     await story.exactly({"resized"})
     await assert_running_as_before(story)

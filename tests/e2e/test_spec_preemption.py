@@ -118,11 +118,12 @@ async def test_pod_with_preemption_policy_never_waits(story: Story) -> None:
 
 
 async def test_preemption_prefers_victims_without_a_disruption_budget(story: Story) -> None:
-    await two_full_nodes(story)
-    await story.api.patch(f"{story.pods}/low", {"metadata": {"labels": {"app": "guarded"}}})
+    # The budget comes first: its watch is not that of the pods.
     budgets = story.at("policy/v1", "poddisruptionbudgets")
     budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}}
     await story.api.create(budgets, {"metadata": {"name": "guard"}, "spec": budget})
+    await two_full_nodes(story)
+    await story.api.patch(f"{story.pods}/low", {"metadata": {"labels": {"app": "guarded"}}})
     await story.until(f"{budgets}/guard", lambda found: found["status"].get("currentHealthy") == 1)
     high = await story.priority("high", 1000)
     await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=high))

@@ -124,13 +124,13 @@ async def test_pods_without_toleration_avoid_a_tainted_node(story: Story) -> Non
 
 
 async def test_cordoned_node_gets_no_pods_until_uncordoned(story: Story) -> None:
-    node = f"/api/v1/nodes/{await story.node('a')}"
-    await story.api.patch(node, {"spec": {"unschedulable": True}})
+    await story.node("a")
+    await story.change_node("a", unschedulable=True)
     await story.pod("late")
     await story.unschedulable_with(
         "late", f"0/1 nodes are available: 1 node(s) were unschedulable. {NO_HELP.format(1)}"
     )
-    await story.api.patch(node, {"spec": {"unschedulable": False}})
+    await story.change_node("a", unschedulable=False)
     assert await story.bound("late") == "a"
 
 
@@ -165,6 +165,7 @@ async def test_four_pods_are_spread_evenly_over_two_nodes(story: Story) -> None:
     labels = {"app": "even"}
     await story.node("a", cpu="64")
     await story.node("b", cpu="1")
+    await story.seen("a", "b")
     template = {"metadata": {"labels": labels}, "spec": story.spec(topologySpreadConstraints=spread(HOSTNAME, labels))}
     body = {"replicas": 4, "selector": {"matchLabels": labels}, "template": template}
     await story.api.create(story.at("apps/v1", "replicasets"), {"metadata": {"name": "even"}, "spec": body})
@@ -231,6 +232,7 @@ async def test_required_affinity_and_anti_affinity_are_satisfied(story: Story) -
 async def test_preferred_anti_affinity_avoids_nodes(story: Story) -> None:
     await story.node("a", cpu="64")
     await story.node("b", cpu="1")
+    await story.seen("a", "b")
     security = {"security": "S1"}
     await story.pod("first", story.spec(on="a"), security)
     assert await story.bound("first") == "a"
@@ -245,6 +247,7 @@ async def test_node_with_tolerated_taints_is_preferred(story: Story) -> None:
     for node in ("a", "b", "c"):
         taints = [{"key": f"{node}-{n}", "value": "soft", "effect": "PreferNoSchedule"} for n in range(10)]
         await story.node(node, cpu="1" if node == "b" else "64", taints=taints)
+        await story.seen(node)
     tolerations = [{"key": f"b-{n}", "operator": "Exists", "effect": "PreferNoSchedule"} for n in range(10)]
     await story.pod("picky", story.spec({"cpu": "100m"}, tolerations=tolerations))
     assert await story.bound("picky") == "b"
@@ -254,6 +257,7 @@ async def test_node_that_evens_the_spread_is_preferred(story: Story) -> None:
     labels = {"app": "even"}
     await story.node("a", cpu="64")
     await story.node("b", cpu="1")
+    await story.seen("a", "b")
     for number in range(4):
         await story.pod(f"there-{number}", story.spec(on="a"), labels)
     assert await story.places(4) == {"a": 4}
@@ -267,6 +271,7 @@ async def test_pods_of_one_owner_are_spread_over_zones(story: Story, owner: str)
     labels = {"app": "spread"}
     for zone, cpu in {"x": "16", "y": "8", "z": "8"}.items():
         await story.node(zone, cpu=cpu, labels={ZONE: f"{story.namespace}-{zone}"})
+        await story.seen(zone)
     if owner == "service":
         body: Json = {"selector": labels, "ports": [{"port": 80}]}
         await story.api.create(story.at("v1", "services"), {"metadata": {"name": "spread"}, "spec": body})
