@@ -219,9 +219,11 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         if not terms.min_resources or self._placed(group):
             return ""
         reserved = self._reserved_for_others(group, pod.priority)
-        short = missing(terms.min_resources, reserved, nodes)
+        delegated = self.handle.delegated_resources(terms.min_resources)
+        required = {resource: n for resource, n in terms.min_resources.items() if resource not in delegated}
+        short = missing(required, reserved, nodes)
         if short and pod.spec.preemption_policy != "Never":
-            short = missing(terms.min_resources, reserved, self.handle.nodes.table_without_lower_priority(pod.priority))
+            short = missing(required, reserved, self.handle.nodes.table_without_lower_priority(pod.priority))
         return short
 
     def _reserved_for_others(self, group: GroupKey, priority: int) -> Mapping[str, int]:

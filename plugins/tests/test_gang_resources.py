@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyscheduler.testing import pod
+from tests.scenarios.devices import device_class
 from tests.scenarios.gangs import Cluster, member
 
 
@@ -53,6 +54,15 @@ def test_gang_waits_and_names_the_missing_resource_when_min_resources_exceed_wha
     assert cluster.assignments == {}
     assert "pod group default/a needs 8 cpu (2 free)" in cluster.pending_message("a0")
     assert cluster.reason("a0") == "Unschedulable"
+
+
+def test_gang_starts_although_devices_provide_a_resource_that_no_node_lists() -> None:
+    cluster = Cluster(slots=2)
+    cluster.apply(device_class(extendedResourceName="example.com/gpu"))
+    cluster.group("a", 1, minResources={"example.com/gpu": "1"})
+    cluster.add(member("a0", "a"))
+    cluster.run()
+    assert cluster.members("a") == 1
 
 
 def test_gang_starts_when_min_resources_are_lowered() -> None:

@@ -6,7 +6,7 @@ Bind, PostBind) get an `ApiWriter` as an argument, so that no Filter can call th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -218,6 +218,12 @@ class Handle(Protocol):
         """Return what `factory` returns for this handle; it is called once for all plugins of all profiles.
 
         For state that must be one for the cluster, as kube-scheduler's SharedDRAManager. `factory` is usually a class.
+        """
+
+    def delegated_resources(self, requested: Iterable[str]) -> Set[str]:
+        """Return the requested resources that nodes need not list, since a plugin checks them where they do not.
+
+        Those that a Filter plugin of any profile returns: devices may provide extended resources (KEP-5004).
         """
 
     def activate(self, pods: Iterable[Pod]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -281,6 +281,13 @@ class FilterPlugin(Plugin):
     def required_room(self, cycle: Cycle, pod: Pod) -> Mapping[str, int] | None:  # noqa: ARG002
         """Return the requests that, with the number of pods, alone decide if the pod fits; None if more does."""
         return None
+
+    def delegated_resources(self, requested: Iterable[str]) -> Collection[str]:  # noqa: ARG002
+        """Return the requested resources that nodes need not list, since another plugin checks them where they do not.
+
+        For bounds of what fits from resources alone. In NodeResourcesFit, those that DeviceClasses provide (KEP-5004).
+        """
+        return ()
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         """Return the results of `filter` for many nodes at once.

@@ -6,7 +6,7 @@ score, the devices of the class count there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -268,6 +268,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
         if cycle.is_resize or any(request.may_be_devices for request in requests):
             return None
         return {request.resource: request.amount for request in requests}
+
+    def delegated_resources(self, requested: Iterable[str]) -> Collection[str]:
+        return [resource for resource in requested if self._classes.of_resource(resource)]
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         requests = cycle[_REQUESTS]

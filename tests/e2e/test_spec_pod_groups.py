@@ -337,6 +337,20 @@ async def test_gang_is_placed_in_the_domain_with_room(story: Story) -> None:
 
 
 @pytest.mark.parametrize("gates", [TOPOLOGY_AWARE], ids=["topology"], indirect=True)
+async def test_gang_gets_devices_for_an_extended_resource_within_a_domain(story: Story) -> None:
+    """No node lists the resource: what fits into a domain cannot be told from the resources of its nodes."""
+    driver, resource = Driver(story), f"{story.namespace}.example.com/gpu"
+    await racks(story, r1=1, r2=1)
+    for name, devices in (("r1", ("g1",)), ("r2", ("g1", "g2"))):
+        await driver.publish(name, *devices)
+    await driver.device_class("gpu", extendedResourceName=resource)
+    await create_group(story, "g", 2, schedulingConstraints=TOPOLOGY)
+    for name in ("p1", "p2"):
+        await story.pod(name, story.spec({resource: "1"}, schedulingGroup={"podGroupName": "g"}))
+    assert await story.places(2) == {"r2": 2}
+
+
+@pytest.mark.parametrize("gates", [TOPOLOGY_AWARE], ids=["topology"], indirect=True)
 async def test_domain_in_which_most_pods_fit_is_preferred(story: Story) -> None:
     await racks(story, r1=2, r2=4, r3=3)
     await create_members(story, "g", "p1", "p2", "p3", "p4")

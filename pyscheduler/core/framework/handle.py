@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.framework.evictions import Evictions
 from pyscheduler.core.framework.object_store import ObjectStore
+from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.pod_indexer import PodIndexer
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.framework.requests import PluginApiCalls, PluginNominator, PluginRequests
@@ -34,6 +35,7 @@ class CoreHandle(msgspec.Struct, frozen=True, eq=False):
     evictions: Evictions
     dry_runs: DryRuns
     activated: PluginRequests
+    profiles: Mapping[str, Profile]
     api_dispatcher: PluginApiCalls
     pending_pod: Callable[[str], QueuedPod | None]
     """Return the pending pod of a UID, or None."""
@@ -43,6 +45,12 @@ class CoreHandle(msgspec.Struct, frozen=True, eq=False):
         if factory not in self.shared_by_factory:
             self.shared_by_factory[factory] = factory(self)
         found: T = self.shared_by_factory[factory]
+        return found
+
+    def delegated_resources(self, requested: Iterable[str]) -> Set[str]:
+        found = set[str]()
+        for plugin in {id(each): each for profile in self.profiles.values() for each in profile.delegating}.values():
+            found.update(call_guarded(plugin.name, "Filter", plugin.delegated_resources, requested))
         return found
 
     def activate(self, pods: Iterable[Pod]) -> None:
@@ -72,6 +80,7 @@ def build_handle(
         evictions=Evictions(),
         dry_runs=DryRunner(profiles, state, nominator),
         activated=PluginRequests(),
+        profiles=profiles,
         api_dispatcher=PluginApiCalls(),
         pending_pod=pending_pod,
     )

@@ -119,6 +119,12 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return tuple({p.name: p for p in (*self.pre_filter, *self.filter, *self.pre_score, *score)}.values())
 
     @cached_property
+    def delegating(self) -> tuple[FilterPlugin, ...]:
+        """Filter plugins that may leave requested resources to others."""
+        default = FilterPlugin.delegated_resources
+        return tuple(plugin for plugin in self.filter if type(plugin).delegated_resources is not default)
+
+    @cached_property
     def may_make_room_for_groups(self) -> bool:
         """True if a PodGroupPostFilter plugin may make room on nodes."""
         return any(plugin.makes_room for plugin in self.pod_group_post_filter)

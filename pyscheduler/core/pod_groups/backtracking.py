@@ -12,7 +12,7 @@ same domain: one of each such class is tried.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,7 +26,7 @@ from pyscheduler.api.steps import Steps
 from pyscheduler.api.topology import NO_DOMAIN
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.pod_groups.member_kinds import MemberKind, Remaining, kinds_of
-from pyscheduler.core.pod_groups.room import Floats, members_per_node, relative_room
+from pyscheduler.core.pod_groups.room import Floats, members_per_node, relative_room, without_delegated
 from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP
 from pyscheduler.core.preemption.dry_run import depends_on_own_row
 from pyscheduler.core.scheduling.failure import Failure
@@ -127,7 +127,7 @@ class Backtracking:
     def _find_places(self, kind: MemberKind) -> None:
         """Find the rows that fit members of a kind before any is placed, or that lack only pods that they follow."""
         table, first = self._state.table(), kind.members[0]
-        places = members_per_node(table, first.pod)
+        places = members_per_node(table, self._requests_of(first.pod))
         rows = self._placement.feasible_rows(first)
         if isinstance(rows, Diagnosis):
             rows = self._rows_that_lack_pods(rows, first.pod, places) if kind.keys else _NO_ROWS
@@ -230,6 +230,10 @@ class Backtracking:
             for kind in self._followers_of(choice.queued.pod.signature):
                 kind.partners += count
 
+    def _requests_of(self, pod: Pod) -> Mapping[str, int]:
+        """Return what a pod requests of its node."""
+        return without_delegated(self._context.handle, pod.requests.effective)
+
     def _followers_of(self, signature: PodSignature) -> list[MemberKind]:
         """Return the kinds with required affinity to pods of this signature."""
         followers = self._followers.get(signature)
@@ -296,7 +300,8 @@ class Backtracking:
         """Return the domain of each row, and the number of members that it has room for now."""
         table = self._state.table()
         domains = table.topology(key).ids
-        room = np.where(self._fits & np.uint64(kind.bit), members_per_node(table, kind.members[0].pod), 0)
+        most = members_per_node(table, self._requests_of(kind.members[0].pod))
+        room = np.where(self._fits & np.uint64(kind.bit), most, 0)
         places = np.bincount(domains, room).astype(np.int64)
         places[NO_DOMAIN] = 0
         return domains, places[domains]

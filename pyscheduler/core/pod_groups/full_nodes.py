@@ -59,7 +59,7 @@ class MemberCount:
         signatures = {queued.pod.signature for queued in members}
         if not len(feasible) or not _is_countable(runtime.profile, cycle, first.pod.signature, signatures):
             return None
-        room = members_per_node(runtime.state.table(feasible), first.pod)
+        room = members_per_node(runtime.state.table(feasible), first.pod.requests.effective)
         count = int(room.sum())
         if not 0 < count < needed or not room.all():
             return None
@@ -75,7 +75,9 @@ class MemberCount:
                     return None  # another plugin has a limit of its own
                 state.place(queued.pod, state.rows[int(row)].name)
             failure = self._place(members[count])
-            return None if failure is None else MembersThatFit(count, failure, lacking_resources(state.table(), pod))
+            if failure is None:
+                return None
+            return MembersThatFit(count, failure, lacking_resources(state.table(), pod.requests.effective))
 
     def _fits_all(self, queued: QueuedPod, rows: Ints) -> bool:
         """Return True if the member fits all of these nodes."""

@@ -10,7 +10,7 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
 from pyscheduler.core.pod_groups.removal_order import fewest
 from pyscheduler.core.pod_groups.reservation import Reservation
-from pyscheduler.core.pod_groups.room import least_requests
+from pyscheduler.core.pod_groups.room import least_requests, without_delegated
 from pyscheduler.core.pod_groups.run_times import UNKNOWN
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
@@ -24,7 +24,7 @@ class HeadSearch:
         self._head = head
         self._group = group
         self._now = now
-        least = least_requests(head.pods)
+        least = without_delegated(context.handle, least_requests(head.pods))
         self._ending = context.reservations.ending.order(context.state, now, least, self._own_pods())
         self._room = FreedRoom(context.state.table(), least, self._ending.rows, self._ending.requests)
         self._needed = context.groups.needed_count(group)

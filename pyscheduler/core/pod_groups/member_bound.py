@@ -14,8 +14,9 @@ from pyscheduler.api.match import Selector, label_selector
 from pyscheduler.api.nodes import Ints, Mask
 from pyscheduler.api.objects import PodAffinityTerm
 from pyscheduler.api.pod import Pod, PodSignature
-from pyscheduler.api.resources import PODS, is_extended
+from pyscheduler.api.resources import PODS
 from pyscheduler.api.topology import NO_DOMAIN
+from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.member_kinds import required_anti_affinity
 from pyscheduler.core.pod_groups.room import (
     insufficient_resources,
@@ -31,15 +32,16 @@ _ANTI_AFFINITY = "InterPodAffinity"
 
 
 def may_fit(
-    state: ClusterState, pods: Sequence[Pod], needed: int, failures: Collection[Failure], within: Mask | None
+    context: Context, pods: Sequence[Pod], needed: int, failures: Collection[Failure], within: Mask | None
 ) -> bool:
     """Return False if it is certain that fewer than `needed` of these members fit on the nodes of a mask.
 
     `failures` are those of a search that has placed too few; its members are no longer on their nodes.
     """
+    state = context.state
     rows = np.arange(len(state)) if within is None else np.flatnonzero(within)
     requested = {resource for pod in pods for resource in pod.requests.effective}
-    named = insufficient_resources(failures, {*requested, PODS})
+    named = insufficient_resources(failures, {*requested, PODS} - context.handle.delegated_resources(requested))
     free = _free(state, named, rows)
     for resource, column in requests_in_columns((pod.requests.effective for pod in pods), named - {PODS}).items():
         if sum(np.sort(column)[:needed].tolist()) > sum(np.maximum(free[resource], 0).tolist()):
@@ -58,14 +60,11 @@ def may_fit(
 
 
 def _free(state: ClusterState, resources: Collection[str], rows: Ints) -> Mapping[str, Ints]:
-    """Return how much of each resource is free on these rows; devices may provide extended ones that a node lacks."""
+    """Return how much of each resource is free on these rows."""
     nodes = state.table(rows)
     free = {
         resource: nodes.allocatable(resource) - nodes.requested(resource) for resource in resources if resource != PODS
     }
-    for resource, column in free.items():
-        if is_extended(resource):
-            column[nodes.allocatable(resource) == 0] = np.iinfo(np.int64).max
     return free | {PODS: nodes.allowed_pods - nodes.pod_counts}
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.resources import PODS, quantity
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.room import free_amounts
+from pyscheduler.core.pod_groups.room import free_amounts, without_delegated
 
 
 def missing_resources(context: Context, group: PodGroup, priority: int) -> str:
@@ -24,8 +24,9 @@ def missing_resources(context: Context, group: PodGroup, priority: int) -> str:
     if not group.min_resources or (state is not None and state.started):
         return ""
     reserved, parts = _reserved_by_others(context, group, priority), []
-    unused = free_amounts(context.state.table(), group.min_resources)
-    for resource, amount in sorted(group.min_resources.items()):
+    required = without_delegated(context.handle, group.min_resources)
+    unused = free_amounts(context.state.table(), required)
+    for resource, amount in sorted(required.items()):
         free = max(0, unused[resource] - reserved[resource])
         if free < amount:
             parts.append(f"{quantity(resource, amount)} {resource} ({quantity(resource, free)} free)")

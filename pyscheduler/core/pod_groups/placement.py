@@ -44,7 +44,7 @@ from pyscheduler.core.pod_groups.placement_candidates import (
     score_placement,
     tightest_first,
 )
-from pyscheduler.core.pod_groups.room import lacking_resources
+from pyscheduler.core.pod_groups.room import lacking_resources, requests_of_nodes, without_delegated
 from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.queue.queued_pod_group import MemberPods
@@ -148,7 +148,8 @@ class PlacementSearch:
         pods, needed = [queued.pod for queued in members], context.groups.needed_count(group)
         first: tuple[dict[str, Failure], frozenset[str], int, str] | None = None
         found: list[ScoredPlacement] = []
-        for candidate, mask in tightest_first(candidates, context.state.table(), pods, needed):
+        requests = requests_of_nodes(context.handle, pods)
+        for candidate, mask in tightest_first(candidates, context.state.table(), requests, needed):
             self._candidate_size = len(candidate.nodes)
             if not (yield from self._place_within(members, mask)):
                 first = first or (self.failures, self.fitting_members, self.fitting, self.missing)
@@ -218,8 +219,8 @@ class PlacementSearch:
         state, groups = self._context.state, self._context.groups
         placed = groups[self._group.key].placed
         rows = [node.row for uid in placed if (node := state.node_of(uid)) is not None and node.row >= 0]
-        pods, needed = [queued.pod for queued in members], groups.needed_count(self._group)
-        return candidate_domains(state.table(), self._group, pods, rows, needed)
+        requests = requests_of_nodes(self._context.handle, (queued.pod for queued in members))
+        return candidate_domains(state.table(), self._group, requests, rows, groups.needed_count(self._group))
 
     def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> Steps[bool]:
         """Place the members within a domain, or anywhere. Return True if enough are placed; otherwise none is."""
@@ -246,7 +247,7 @@ class PlacementSearch:
         if not may_fit_in_another_way([queued.pod.signature for queued in members]):
             return False
         pods = [queued.pod for queued in members]
-        return may_fit(self._context.state, pods, needed, self.failures.values(), self.within)
+        return may_fit(self._context, pods, needed, self.failures.values(), self.within)
 
     def _has_too_little_room(self, members: Sequence[QueuedPod]) -> bool:
         """Return True if it is certain that too few of the equal members fit; `failures` has the reasons then."""
@@ -300,7 +301,10 @@ class PlacementSearch:
     def _missing_resources(self, members: Iterable[QueuedPod]) -> str:
         """Return what the first member without a node lacks on the node with the most room for it; "" if nothing."""
         pod = next((queued.pod for queued in members if queued.pod.uid in self.failures), None)
-        return "" if pod is None else lacking_resources(self._context.state.table(), pod)
+        if pod is None:
+            return ""
+        context = self._context
+        return lacking_resources(context.state.table(), without_delegated(context.handle, pod.requests.effective))
 
     # -- by score ----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ candidates; here those without enough free resources are left out, and of the ot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -89,14 +89,15 @@ def scheduled_members(context: Context, group: PodGroup) -> list[tuple[Pod, Node
 
 
 def tightest_first(
-    candidates: Sequence[PlacementCandidate], nodes: NodeTable, members: Sequence[Pod], needed: int
+    candidates: Sequence[PlacementCandidate], nodes: NodeTable, requests: Iterable[Mapping[str, int]], needed: int
 ) -> Iterator[tuple[PlacementCandidate, Mask]]:
     """Yield the candidates to try with the mask of their nodes, those with the least room first.
 
-    Those without room for the `needed` smallest members are left out; those without room for all come last.
+    `requests` are those of each member. Candidates without room for the `needed` smallest members are left out; those
+    without room for all come last.
     """
-    requests = sorted((pod.requests.effective for pod in members), key=lambda each: sum(each.values()))
-    everything, least = _sum(requests), _sum(requests[:needed])
+    smallest_first = sorted(requests, key=lambda each: sum(each.values()))
+    everything, least = _sum(smallest_first), _sum(smallest_first[:needed])
     free = {r: np.maximum(nodes.allocatable(r) - nodes.requested(r), 0) for r in everything}
     ranked: list[tuple[bool, float, int]] = []
     for i, candidate in enumerate(candidates):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler.api.handle import Handle
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.quantity import MAX_INT64
@@ -31,6 +32,19 @@ def least_requests(members: Iterable[Pod]) -> dict[str, int]:
     requests = [pod.requests.effective for pod in {pod.signature.template.id: pod for pod in members}.values()]
     least = {resource: min(each.get(resource, 0) for each in requests) for resource in requests[0]}
     return {resource: amount for resource, amount in least.items() if amount}
+
+
+def without_delegated(handle: Handle, amounts: Mapping[str, int]) -> Mapping[str, int]:
+    """Return these amounts without the resources that a node need not list, as devices may provide them instead."""
+    delegated = handle.delegated_resources(amounts)
+    return {resource: n for resource, n in amounts.items() if resource not in delegated} if delegated else amounts
+
+
+def requests_of_nodes(handle: Handle, pods: Iterable[Pod]) -> list[Mapping[str, int]]:
+    """Return what each of the pods requests of its node, without resources that the node need not list."""
+    requests = [pod.requests.effective for pod in pods]
+    delegated = handle.delegated_resources({resource for each in requests for resource in each})
+    return [{r: n for r, n in each.items() if r not in delegated} for each in requests] if delegated else requests
 
 
 def requests_in_columns(requests: Iterable[Mapping[str, int]], resources: Iterable[str]) -> dict[str, Ints]:
@@ -61,9 +75,9 @@ def members_that_fit(free: Mapping[str, Ints], least: Mapping[str, int], nodes: 
     return most
 
 
-def members_per_node(nodes: NodeTable, pod: Pod) -> Ints:
-    """Return how many pods like this one each node has room for."""
-    requests = {resource: min(amount, MAX_INT64) for resource, amount in pod.requests.effective.items() if amount > 0}
+def members_per_node(nodes: NodeTable, requests: Mapping[str, int]) -> Ints:
+    """Return how many pods of these requests each node has room for."""
+    requests = {resource: min(amount, MAX_INT64) for resource, amount in requests.items() if amount > 0}
     free = free_for_members(nodes, requests, ())
     slots: Ints = nodes.allowed_pods - nodes.pod_counts
     return np.minimum(members_that_fit(free, requests, len(nodes)), slots)
@@ -84,15 +98,15 @@ def most_members(nodes: NodeTable, least: Mapping[str, int]) -> int:
     return int(members_that_fit(free, least, len(nodes)).sum())
 
 
-def lacking_resources(nodes: NodeTable, pod: Pod) -> str:
-    """Return what the pod lacks on the node with the most room for it, such as `1 cpu on node n2`; "" if nothing."""
+def lacking_resources(nodes: NodeTable, requests: Mapping[str, int]) -> str:
+    """Return what a pod lacks on the node with the most room for it, such as `1 cpu on node n2`; "" if nothing."""
     if not len(nodes):
         return ""
     lacks = {
         resource: np.maximum(amount - (nodes.allocatable(resource) - nodes.requested(resource)), 0)
-        for resource, amount in pod.requests.effective.items()
+        for resource, amount in requests.items()
     }
-    share = sum((lack / pod.requests.effective[resource] for resource, lack in lacks.items()), np.zeros(len(nodes)))
+    share = sum((lack / requests[resource] for resource, lack in lacks.items()), np.zeros(len(nodes)))
     i = int(share.argmin())
     parts = [f"{quantity(resource, int(lack[i]))} {resource}" for resource, lack in lacks.items() if lack[i]]
     return f"{' and '.join(parts)} on node {nodes.names[i]}" if parts else ""

@@ -14,7 +14,12 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch, depends_on_other_nodes
-from pyscheduler.core.pod_groups.room import fits_empty_nodes, insufficient_resources, usable_amounts
+from pyscheduler.core.pod_groups.room import (
+    fits_empty_nodes,
+    insufficient_resources,
+    usable_amounts,
+    without_delegated,
+)
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
 
@@ -36,8 +41,9 @@ def _is_unresolvable(context: Context, group: PodGroup, queued: QueuedPodGroup, 
 def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:
     """Return True if the group lacks resources that it would lack even if nothing else ran."""
     nodes, least = context.state.table(), dict(queued.insufficient)
-    usable = usable_amounts(nodes, group.min_resources)
-    if any(amount > usable[resource] for resource, amount in group.min_resources.items()):
+    required = without_delegated(context.handle, group.min_resources)
+    usable = usable_amounts(nodes, required)
+    if any(amount > usable[resource] for resource, amount in required.items()):
         return True
     return bool(least) and not fits_empty_nodes(nodes, least, context.groups.needed_count(group))
 

@@ -23,7 +23,7 @@ from pyscheduler.api.steps import Steps, exhaust
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import subgroups
 from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.pod_groups.room import relative_room
+from pyscheduler.core.pod_groups.room import relative_room, requests_of_nodes
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.scheduling.failure import SCHEDULING_GATED, Failure
 
@@ -149,10 +149,10 @@ class SubgroupPlacementSearch(PlacementSearch):
         if not group.topology:
             yield from self._ways_within(group, within)
             return
-        pods = [queued.pod for queued in pending]
+        requests = requests_of_nodes(self._context.handle, (queued.pod for queued in pending))
         rows = [row for node in nodes for row in self._rows.get(node.key, ())]
         masks = candidate_domains(
-            self._context.state.table(), group, pods, rows, max(0, group.min_count - started), within
+            self._context.state.table(), group, requests, rows, max(0, group.min_count - started), within
         )
         has_domain = False
         for mask in masks:
@@ -162,8 +162,8 @@ class SubgroupPlacementSearch(PlacementSearch):
             keys = ", ".join(constraint.key for constraint in group.topology if constraint.required)
             self.fitting = self.fitting if self.failures else len(self.placed)
             failure = Failure(f"pod group {group.key} fits into no single domain of {keys}", nominate="")
-            for pod in pods:
-                self.failures.setdefault(pod.uid, failure)
+            for queued in pending:
+                self.failures.setdefault(queued.pod.uid, failure)
 
     def _ways_within(self, group: PodGroup, within: Mask | None) -> Iterator[None]:
         """Place a group or subgroup on these nodes in each way. Yields after it has been placed."""

@@ -6,12 +6,11 @@ Small groups in large domains would strand the large groups that come later.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from pyscheduler.api.nodes import Ints, Mask, NodeTable
-from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, TopologyConstraint
 from pyscheduler.api.topology import NO_DOMAIN
 
@@ -22,7 +21,7 @@ _MAX_DOMAINS = 32
 def candidate_domains(
     nodes: NodeTable,
     group: PodGroup,
-    members: Sequence[Pod],
+    requests: Iterable[Mapping[str, int]],
     started: Sequence[int],
     needed: int,
     within: Mask | None = None,
@@ -30,11 +29,11 @@ def candidate_domains(
     """Yield masks of the nodes among which the group may be placed, in the order in which they are tried; None for all.
 
     First the domains of the preferred topologies in their order, the narrowest first, each within one domain of the
-    required ones, then the domains of the required ones. `started` are the rows with members of the group; they must be
-    in the domain. At least `needed` of the pending members have to be placed. Of the nodes, only those `within` a mask
-    count, that of the domain of the group around a subgroup.
+    required ones, then the domains of the required ones. `requests` are those of each pending member, of which at least
+    `needed` have to be placed. `started` are the rows with members of the group; they must be in the domain. Of the
+    nodes, only those `within` a mask count, that of the domain of the group around a subgroup.
     """
-    free = _FreeResources(nodes, members, needed, within)
+    free = _FreeResources(nodes, requests, needed, within)
     required = [constraint for constraint in group.topology if constraint.required]
     for constraint in group.topology:
         if not constraint.required:
@@ -64,10 +63,12 @@ def _domain_of_all(nodes: NodeTable, required: Sequence[TopologyConstraint]) -> 
 class _FreeResources:
     """Free resources of domains, compared with what a group requests."""
 
-    def __init__(self, nodes: NodeTable, members: Sequence[Pod], needed: int, within: Mask | None) -> None:
+    def __init__(
+        self, nodes: NodeTable, requests: Iterable[Mapping[str, int]], needed: int, within: Mask | None
+    ) -> None:
         self._within = within
-        requests = sorted((pod.requests.effective for pod in members), key=lambda each: sum(each.values()))
-        self._all, self._least = _sum(requests), _sum(requests[:needed])
+        smallest_first = sorted(requests, key=lambda each: sum(each.values()))
+        self._all, self._least = _sum(smallest_first), _sum(smallest_first[:needed])
         self._free = {
             resource: np.maximum(nodes.allocatable(resource) - nodes.requested(resource), 0) for resource in self._all
         }

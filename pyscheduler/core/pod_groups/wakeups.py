@@ -7,24 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from pyscheduler.api.handle import Handle
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.backfill import may_reserve
 from pyscheduler.core.pod_groups.eviction_units import has_lower_priority, may_fit_without_lower_priority
-from pyscheduler.core.pod_groups.room import insufficient_resources, least_requests, most_members
+from pyscheduler.core.pod_groups.room import insufficient_resources, least_requests, most_members, without_delegated
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.failure import Failure
 
 _Least = tuple[tuple[str, int], ...]
 
 
-def set_insufficient(queued: QueuedPodGroup, failures: Collection[Failure]) -> None:
+def set_insufficient(handle: Handle, queued: QueuedPodGroup, failures: Collection[Failure]) -> None:
     """Record what each member requests at least of the resources that were insufficient; nothing if none was."""
     queued.insufficient = ()
     if not failures:
         return
-    least = least_requests(queued.pods)
+    least = without_delegated(handle, least_requests(queued.pods))
     named = insufficient_resources(failures, least)
     queued.insufficient = tuple((resource, amount) for resource, amount in least.items() if resource in named)
 

@@ -111,7 +111,7 @@ def _attempt(context: Context, queued: QueuedPodGroup, now: float) -> Steps[list
     if len(placed) == len(queued.members):
         return _start_whole_group(context, group, queued, placed, waits, now)
     failures = _failures_of_all(context, group, queued, search)
-    set_insufficient(queued, failures.values())
+    set_insufficient(context.handle, queued, failures.values())
     if context.groups.quota is not None:
         has_no_claim = would_not_start(context, group, queued, search)
         context.groups.usage.set_infeasible(queued.key, is_infeasible=has_no_claim)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyscheduler.api import PodGroup, PodGroupKey, TopologyConstraint
 from pyscheduler.core.pod_groups.topology import candidate_domains
-from pyscheduler.testing import Harness, NodeBuilder, node, pod
+from pyscheduler.testing import Harness, NodeBuilder, node
 
 RACK, BLOCK = TopologyConstraint("rack"), TopologyConstraint("block")
 SAME_RACK = TopologyConstraint("rack", required=False)
@@ -28,10 +28,10 @@ def domains(
     harness.add(*nodes)
     table = harness.machine.context.state.table()
     names = list(table.names)
-    pods = [pod(f"p{i}").requests(cpu="1").build() for i in range(members)]
+    requests = [{"cpu": 1000}] * members
     group = PodGroup(PodGroupKey("default", "a"), members, topology=topology)
     rows = [names.index(name) for name in started]
-    masks = candidate_domains(table, group, pods, rows, members if needed is None else needed)
+    masks = candidate_domains(table, group, requests, rows, members if needed is None else needed)
     all_nodes = [True] * len(names)
     return [
         " ".join(name for name, isin in zip(names, all_nodes if mask is None else mask, strict=True) if isin)
