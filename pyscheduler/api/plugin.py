@@ -283,10 +283,7 @@ class FilterPlugin(Plugin):
         return None
 
     def delegated_resources(self, requested: Iterable[str]) -> Collection[str]:  # noqa: ARG002
-        """Return the requested resources that nodes need not list, since another plugin checks them where they do not.
-
-        For bounds of what fits from resources alone. In NodeResourcesFit, those that DeviceClasses provide (KEP-5004).
-        """
+        """Return the requested resources that another plugin checks on nodes that do not list them (KEP-5004)."""
         return ()
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
