@@ -72,6 +72,12 @@ class BatchCluster:
         self.kinds: list[ResourceKind] = list(dict.fromkeys(kind for plugin in plugins for kind in plugin.watches))
         """Kinds that groups and queues are declared by; of one kind the newest version first."""
 
+    @property
+    def watched(self) -> list[ResourceKind]:
+        """Kinds that any plugin watches."""
+        profiles = self._machine.context.profiles.values()
+        return list(dict.fromkeys(kind for profile in profiles for kind in profile.watches))
+
     def load(self, objects: ListedObjects) -> Context:
         """Return the context of a machine with these objects."""
         machine = self._new_machine()

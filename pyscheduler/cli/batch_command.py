@@ -145,7 +145,7 @@ async def _show(flags: Flags, namespace: str, cluster: BatchCluster, render: Ren
             return render(cluster.load(objects), objects.scope)
 
         if not flags.watch:
-            _print(await read(), flags.output)
+            print_output(await read(), flags.output)
         elif flags.output == "table" and _console().is_terminal:
             await _watch_live(read, flags.interval)
         else:
@@ -175,7 +175,7 @@ async def _watch_lines(read: Callable[[], Any], flags: Flags) -> None:
             for line in changed.values():
                 print(line, flush=True)
         elif changed or shown.lines.keys() != printed.keys():
-            _print(shown, flags.output)
+            print_output(shown, flags.output)
         printed = dict(shown.lines)
         await _pause(time.monotonic() - began, flags.interval)
 
@@ -184,7 +184,7 @@ async def _pause(read_seconds: float, interval: float) -> None:
     await asyncio.sleep(max(interval, read_seconds / _MAX_SHARE))
 
 
-def _print(shown: CommandOutput, output: str) -> None:
+def print_output(shown: CommandOutput, output: str) -> None:
     if output == "json":
         for line in shown.lines.values():
             print(line)

@@ -25,6 +25,7 @@ HELP: Final = {
     "groups": "Show pod groups: members, state, and why a group waits. A NAME shows its pods and nodes.",
     "queues": "Show the tree of queues: shares, usage, and the group that is next in each and why it waits.",
     "queue": "Stop and resume queues.",
+    "explain": "Explain why a pod is pending or where it is, and what would let it fit.",
     "evaluate": "Explain decisions: what each plugin returns for each node, as JSON, without an API server.",
     "config": "Validate configuration files and show their defaults.",
     "plugins": "List the installed plugins, and what replaces those of other schedulers.",
@@ -36,7 +37,8 @@ HELP: Final = {
 
 
 OTHER_NAMES: Final = {
-    **dict.fromkeys(("explain", "simulate", "why"), "evaluate"),
+    **dict.fromkeys(("describe", "why"), "explain"),
+    "simulate": "evaluate",
     **dict.fromkeys(("create", "start"), "up"),
     **dict.fromkeys(("schedule", "scheduler"), "run"),
     "validate": "config validate",

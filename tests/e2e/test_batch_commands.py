@@ -148,6 +148,26 @@ async def test_commands_show_what_the_scheduler_does(control_plane: Plane, names
         assert f"{namespace}/second: {messages['second-0']}" in table
 
 
+async def test_pending_and_bound_pods_are_explained(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+    api, run = control_plane.api, Commands(control_plane.kubeconfig)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    async with hollow_nodes(control_plane, namespace, 2, cpu="2"), scheduler_with(control_plane, CONFIG, tmp_path):
+        for name, cpu in (("fits", "1"), ("large", "3")):
+            await api.create(pods, pod(name, pod_spec("pyscheduler", namespace, cpu=cpu)))
+        await api.until(f"{pods}/fits", lambda found: found["spec"].get("nodeName"))
+        waiting = await api.until(f"{pods}/large", unscheduled)
+        large = (await run.rows("explain", f"{namespace}/large"))["large"]
+        assert (large["state"], large["lastAttempt"]["message"]) == ("Unschedulable", unscheduled(waiting))
+        own = [each for each in large["rejected"] if any(name.startswith(namespace) for name in each["nodes"])]
+        assert [(o["plugin"], o["hint"]) for each in own for o in each["obstacles"]] == [
+            ("NodeResourcesFit", "a node with 3 cpu; the largest has 2")
+        ]
+        fits = (await run.rows("explain", "fits", "-n", namespace))["fits"]
+        assert (fits["state"], len(fits["feasible"])) == ("Bound", 2)
+        code, _, err = await run("explain", f"{namespace}/none")
+        assert (code, f"there is no pod {namespace}/none" in err) == (1, True)
+
+
 async def test_stopped_queue_starts_no_group_until_it_is_resumed(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:

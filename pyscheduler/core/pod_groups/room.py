@@ -100,8 +100,14 @@ def most_members(nodes: NodeTable, least: Mapping[str, int]) -> int:
 
 def lacking_resources(nodes: NodeTable, requests: Mapping[str, int]) -> str:
     """Return what a pod lacks on the node with the most room for it, such as `1 cpu on node n2`; "" if nothing."""
+    lacks, node = lacking_on_best_node(nodes, requests)
+    return f"{lacks} on node {node}" if lacks else ""
+
+
+def lacking_on_best_node(nodes: NodeTable, requests: Mapping[str, int]) -> tuple[str, str]:
+    """Return what a pod lacks on the node with the most room for it, such as `1 cpu`, and the node; "" if nothing."""
     if not len(nodes):
-        return ""
+        return "", ""
     lacks = {
         resource: np.maximum(amount - (nodes.allocatable(resource) - nodes.requested(resource)), 0)
         for resource, amount in requests.items()
@@ -109,7 +115,7 @@ def lacking_resources(nodes: NodeTable, requests: Mapping[str, int]) -> str:
     share = sum((lack / requests[resource] for resource, lack in lacks.items()), np.zeros(len(nodes)))
     i = int(share.argmin())
     parts = [f"{quantity(resource, int(lack[i]))} {resource}" for resource, lack in lacks.items() if lack[i]]
-    return f"{' and '.join(parts)} on node {nodes.names[i]}" if parts else ""
+    return " and ".join(parts), nodes.names[i]
 
 
 def usable_amounts(nodes: NodeTable, resources: Iterable[str]) -> dict[str, int]:

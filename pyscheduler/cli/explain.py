@@ -1,0 +1,136 @@
+"""`pyscheduler explain`: why a pod is pending or where it is, and what would let it fit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec.structs import replace
+from rich.console import Group
+
+from pyscheduler.api import ResourceKind
+from pyscheduler.api.objects import PodObject
+from pyscheduler.cli import options
+from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects, batch_config
+from pyscheduler.cli.batch_command import OUTPUT, CommandOutput, kubeconfig_option, print_output
+from pyscheduler.cli.batch_reader import ObjectReader
+from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.cli.dumped_objects import dumped_objects
+from pyscheduler.cli.explain_view import view
+from pyscheduler.cli.explanation import Explanation, explain_pod
+from pyscheduler.cli.options import API_SERVER, CONFIGURATION
+from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.config.load import load
+from pyscheduler.config.problems import did_you_mean
+from pyscheduler.config.types import DEFAULT_SCHEDULER_NAME
+from pyscheduler.kube.connection import ConnectionOptions, connect
+from pyscheduler.kube.paths import NODES
+
+_HELP = """Explain why a pod is pending or where it is, and what would let it fit.
+
+POD is NAME or NAMESPACE/NAME. It is evaluated against the cluster as it is now, by the code that the scheduler runs.
+Nothing is changed, and no scheduler needs to run: pods of kube-scheduler are explained as well.
+
+\b
+  pyscheduler explain web-0 -n shop
+  pyscheduler explain shop/web-0 --node worker-3        why (not) on this node
+  pyscheduler explain shop/web-0 -o json | jq -r '.rejected[].obstacles[].hint'
+
+\b
+Without the cluster, from a dump of it:
+  kubectl get nodes,pods,pv,pvc,storageclasses,pdb -A -o yaml > dump.yaml
+  pyscheduler explain shop/web-0 --load dump.yaml
+
+\b
+Columns:
+  NODES            nodes that the same plugins reject for the same reasons; few reasons first
+  WHAT WOULD HELP  change after which the plugin accepts one of these nodes
+  TOTAL            weighted sum of the scores of a node that fits, then the plugins whose scores differ
+"""
+
+
+@click.command(cls=SectionedCommand, context_settings={"show_default": True}, help=_HELP)
+@click.argument("pod", metavar="POD")
+@option("--namespace", "-n", section=API_SERVER, default="", metavar="NS", help="Namespace (default: default).")
+@kubeconfig_option
+@option(
+    "--load",
+    "--cluster",
+    "dumps",
+    section=API_SERVER,
+    multiple=True,
+    type=options.FILE,
+    metavar="FILE",
+    help="Read a dump instead: `kubectl get -o yaml`, a snapshot, a `cluster-info dump` folder. May be repeated.",
+)
+@option(
+    "--config",
+    section=CONFIGURATION,
+    type=options.FILE,
+    metavar="FILE",
+    help="Configuration of the scheduler (default: the default plugins, and those for groups and queues).",
+)
+@option("--node", section=OUTPUT, default="", metavar="NAME", help="Explain only this node.")
+@option("--output", "-o", section=OUTPUT, type=click.Choice(["table", "json"]), default="table", help="Format.")
+def explain(
+    pod: str,
+    namespace: str,
+    kubeconfig: Path | None,
+    dumps: tuple[Path, ...],
+    config: Path | None,
+    node: str,
+    output: str,
+) -> None:
+    options.logging("text", 0, quiet=True)
+    loaded = load(config) if config else None
+    kinds = BatchCluster(loaded or batch_config(DEFAULT_SCHEDULER_NAME)).watched
+    key = pod.removeprefix("pod/") if "/" in pod.removeprefix("pod/") else f"{namespace or 'default'}/{pod}"
+    if dumps:
+        objects = dumped_objects(dumps, kinds)
+    else:
+        objects = options.run_async(_listed(kubeconfig, kinds, key.partition("/")[0]))
+    target = _pod(objects, key)
+    cluster = BatchCluster(loaded or batch_config(target.spec.scheduler_name))
+    found = explain_pod(cluster, objects, target)
+    if node:
+        found = _of_node(found, node)
+    text = msgspec.json.encode(found).decode()
+    print_output(CommandOutput(Group(*view(found)), {found.key: text}), output)
+    if found.error:
+        sys.exit(1)
+
+
+async def _listed(kubeconfig: Path | None, kinds: Sequence[ResourceKind], namespace: str) -> ListedObjects:
+    """Return the objects of the API server. CommandProblem if nodes may not be listed; ApiError."""
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1))
+    try:
+        objects = await ObjectReader(connection, kinds, namespace).read()
+    finally:
+        await connection.close()
+    if NODES in objects.scope.forbidden:
+        raise CommandProblem("you may not list nodes, which the plugins evaluate; explain a dump of them with --load")
+    return objects
+
+
+def _pod(objects: ListedObjects, key: str) -> PodObject:
+    """Return the pod of a key. CommandProblem if there is none."""
+    by_key = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in objects.pods}
+    if key not in by_key:
+        name = key.rpartition("/")[2]
+        same = [other for other in by_key if other.endswith(f"/{name}")]
+        hint = f"; there is {same[0]}: -n {same[0].partition('/')[0]}" if same else did_you_mean(key, by_key)
+        raise CommandProblem(f"there is no pod {key}{hint}")
+    return by_key[key]
+
+
+def _of_node(found: Explanation, node: str) -> Explanation:
+    """Return what an explanation has about one node. CommandProblem if the node does not exist."""
+    feasible = [each for each in found.feasible if each.node == node]
+    rejected = [replace(each, nodes=[node]) for each in found.rejected if node in each.nodes]
+    if not feasible and not rejected and not found.error:
+        nodes = [each.node for each in found.feasible] + [name for each in found.rejected for name in each.nodes]
+        raise CommandProblem(f"there is no node {node}{did_you_mean(node, nodes)}")
+    return replace(found, feasible=feasible, rejected=rejected)

@@ -1,0 +1,192 @@
+"""Explanation of one pod: why it is pending or where it is, and what would let it fit; from the objects of a cluster.
+
+The pod is evaluated as if it had no node, by the code that attempts run. Nodes with the same rejections are one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from pyscheduler.api.objects import PodObject
+from pyscheduler.api.outcome import Status
+from pyscheduler.api.pod import Pod
+from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects
+from pyscheduler.cli.explain_hints import hint
+from pyscheduler.cli.group_rows import GroupRow, group_rows
+from pyscheduler.core.context import Context
+from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.pod_groups.members import SINGLE_POD
+from pyscheduler.core.scheduling.all_rejections import all_rejections
+from pyscheduler.core.scheduling.report import report
+from pyscheduler_plugins.queues.plugin import DEFAULT_QUEUE
+
+Json = dict[str, Any]
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class State(StrEnum):
+    """What the explanation is about."""
+
+    ENDED = "Ended"
+    BOUND = "Bound"
+    GATED = "Gated"
+    """A PreEnqueue plugin keeps the pod out of the active queue."""
+    FITS = "Fits"
+    """Some node fits the pod, which has none yet."""
+    UNSCHEDULABLE = "Unschedulable"
+
+
+class Obstacle(msgspec.Struct, frozen=True, rename="camel"):
+    """Rejection of nodes by one plugin."""
+
+    plugin: str
+    reasons: Sequence[str]
+    code: str
+    hint: str
+    """What would let the pod fit as far as this plugin is concerned; "" if the reasons are all there is to say."""
+
+
+class RejectedNodes(msgspec.Struct, frozen=True, rename="camel"):
+    """Nodes that the same plugins reject for the same reasons."""
+
+    nodes: Sequence[str]
+    obstacles: Sequence[Obstacle]
+
+
+class NodeScore(msgspec.Struct, frozen=True, rename="camel"):
+    """Weighted scores of a node that fits."""
+
+    node: str
+    rank: int
+    """1 for the best node; equal totals have the same rank."""
+    total: int
+    scores: Mapping[str, int]
+    """Score of each plugin, with its weight."""
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Explanation of a pod. The fields are the keys of the JSON output."""
+
+    namespace: str
+    name: str
+    scheduler: str
+    state: State
+    node: str = ""
+    """Node of the pod; "" if it has none."""
+    phase: str = ""
+    priority: int = 0
+    last_attempt: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Reason and message of the PodScheduled condition, if the last attempt failed."""
+    gate: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """Plugin and reasons of PreEnqueue."""
+    nodes: int = 0
+    feasible: Sequence[NodeScore] = ()
+    """Nodes that fit, the best first."""
+    rejected: Sequence[RejectedNodes] = ()
+    """Other nodes, those with the fewest obstacles first."""
+    preemption: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """Result of PostFilter, as in `evaluate`."""
+    group: GroupRow | None = None
+    """Group of the pod; None if it has none."""
+    error: str = ""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+def explain_pod(cluster: BatchCluster, objects: ListedObjects, pod: PodObject) -> Explanation:
+    """Return the explanation of a pod among these objects."""
+    node, phase = pod.spec.node_name, pod.status.phase
+    known: Json = {
+        "namespace": pod.metadata.namespace,
+        "name": pod.metadata.name,
+        "scheduler": pod.spec.scheduler_name,
+        "node": node,
+        "phase": phase,
+        "priority": pod.spec.priority or 0,
+        "last_attempt": _last_attempt(pod),
+        "nodes": len(objects.nodes),
+    }
+    if phase in _ENDED:
+        return Explanation(state=State.ENDED, **known)
+    context = cluster.load(_without_node(objects, pod))
+    found = context.pods[pod.metadata.uid]
+    group = None if node else _group(context, found)
+    evaluated = report(context, found)
+    if (gate := evaluated.get("preenqueue")) is not None and not node:
+        return Explanation(state=State.GATED, gate=gate, group=group, **known)
+    feasible = _feasible(evaluated)
+    state = State.BOUND if node else State.FITS if feasible else State.UNSCHEDULABLE
+    error = evaluated.get("error", "")
+    return Explanation(
+        state=state,
+        feasible=feasible,
+        rejected=[] if error else _rejected(context, found),
+        preemption=evaluated.get("preemption", {}),
+        group=group,
+        error=error,
+        **known,
+    )
+
+
+def _without_node(objects: ListedObjects, pod: PodObject) -> ListedObjects:
+    """Return the objects with the pod as it was before it was bound."""
+    pending = replace(pod, spec=replace(pod.spec, node_name=""))
+    return objects._replace(pods=[pending if each is pod else each for each in objects.pods])
+
+
+def _last_attempt(pod: PodObject) -> Mapping[str, str]:
+    for each in pod.status.conditions or ():
+        if each.type == "PodScheduled" and each.status == "False":
+            return {"reason": each.reason or "", "message": each.message or ""}
+    return {}
+
+
+def _group(context: Context, pod: Pod) -> GroupRow | None:
+    """Return the group that the pod is in; a pod without one is a group of its own if it names a queue."""
+    if pod.scheduler_name not in context.profiles:
+        return None
+    rows = (row for row in group_rows(context) if row.namespace == pod.namespace)
+    found = next((row for row in rows if any(member.name == pod.name for member in row.members)), None)
+    return None if found is None or (found.api == SINGLE_POD and found.queue == DEFAULT_QUEUE) else found
+
+
+def _feasible(evaluated: Json) -> list[NodeScore]:
+    """Return the nodes that fit, the best first."""
+    total, scores = evaluated.get("total", {}), evaluated.get("scores", {})
+    best_first = sorted(total, key=lambda name: (-total[name], name))
+    ranks = {points: rank for rank, points in reversed([*enumerate((total[name] for name in best_first), 1)])}
+    return [
+        NodeScore(name, ranks[total[name]], total[name], {plugin: each[name] for plugin, each in scores.items()})
+        for name in best_first
+    ]
+
+
+def _rejected(context: Context, pod: Pod) -> list[RejectedNodes]:
+    """Return the nodes that do not fit by their rejections: those with few first, of those the most nodes."""
+    try:
+        rejections = all_rejections(context, context.profiles[pod.scheduler_name], pod)
+    except PluginFailed:  # `report` has the error
+        return []
+    rows_by_statuses: dict[tuple[Status, ...], list[int]] = {}
+    for row, statuses in enumerate(rejections):
+        if statuses:
+            rows_by_statuses.setdefault(tuple(statuses), []).append(row)
+    ordered = sorted(rows_by_statuses.items(), key=lambda item: (len(item[0]), -len(item[1])))
+    return [
+        RejectedNodes(
+            [context.state.rows[row].name for row in rows],
+            [
+                Obstacle(status.plugin, status.reasons, status.code.camel, hint(context, pod, rows, status))
+                for status in statuses
+            ],
+        )
+        for statuses, rows in ordered
+    ]

@@ -1,0 +1,218 @@
+"""`pyscheduler explain`: what keeps a pod off each node, what would let it fit, and why it is where it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.cli.program import app
+from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
+
+Json = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    return tmp_path / "dump.json"
+
+
+def explained(dump: Path, name: str, *objects: NodeBuilder | PodBuilder | Json, flags: tuple[str, ...] = ()) -> Json:
+    """Return the explanation of a pod in a dump of these objects."""
+    result = run(dump, name, *objects, flags=("-o", "json", *flags))
+    assert result.exit_code == 0, result.output
+    found: Json = json.loads(result.stdout)
+    return found
+
+
+def run(
+    dump: Path, name: str, *objects: NodeBuilder | PodBuilder | Json, flags: tuple[str, ...] = (), width: str = "200"
+) -> Result:
+    items = [each if isinstance(each, dict) else each.manifest for each in objects]
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return CliRunner(env={"COLUMNS": width}).invoke(app, ["explain", name, "--load", str(dump), *flags])
+
+
+def obstacles(found: Json) -> dict[str, list[tuple[str, str]]]:
+    """Return plugin and hint of each obstacle by the names of the nodes."""
+    return {
+        " ".join(each["nodes"]): [(o["plugin"], o["hint"]) for o in each["obstacles"]] for each in found["rejected"]
+    }
+
+
+NEEDS_SSD = pod("p").node_selector(disk="ssd")
+PORT = pod("p").host_port(80)
+SPREAD = (
+    pod("p")
+    .label("app", "a")
+    .spec(
+        topologySpreadConstraints=[
+            {
+                "maxSkew": 1,
+                "topologyKey": ZONE,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": "a"}},
+            }
+        ]
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "others", "expected"),
+    [
+        pytest.param(
+            pod("p").requests(cpu="3"),
+            [node("n", cpu="4"), pod("a").requests(cpu="2").on("n")],
+            [("NodeResourcesFit", "1 cpu less requested by it, or by the pods on n")],
+            id="node too full",
+        ),
+        pytest.param(
+            pod("p").requests(cpu="3", memory="1Gi"),
+            [node("n", cpu="2", memory="2Gi")],
+            [("NodeResourcesFit", "a node with 3 cpu; the largest has 2")],
+            id="pod too large",
+        ),
+        pytest.param(
+            pod("p"),
+            [node("n", pods="1"), pod("a").on("n")],
+            [("NodeResourcesFit", "a pod less on the node, which allows no more")],
+            id="too many pods",
+        ),
+        pytest.param(
+            pod("p"),
+            [node("n").taint("gpu", "yes", effect="NoSchedule")],
+            [("TaintToleration", "a toleration of gpu=yes:NoSchedule")],
+            id="taint",
+        ),
+        pytest.param(
+            pod("p"),
+            [node("n").taint("node.kubernetes.io/not-ready", effect="NoExecute")],
+            [("TaintToleration", "the end of not-ready: kubectl describe node n")],
+            id="taint of a condition",
+        ),
+        pytest.param(pod("p"), [node("n").unschedulable()], [("NodeUnschedulable", "kubectl uncordon n")], id="cordon"),
+        pytest.param(
+            NEEDS_SSD,
+            [node("n").label("disk", "hdd")],
+            [("NodeAffinity", "label disk=ssd on n, or another nodeSelector")],
+            id="node selector",
+        ),
+        pytest.param(
+            PORT,
+            [node("n"), pod("a").host_port(80).on("n")],
+            [("NodePorts", "host ports 80/TCP free on the node")],
+            id="port",
+        ),
+        pytest.param(
+            SPREAD,
+            [node("n").zone("z1"), pod("a").label("app", "a").on("n"), node("other").zone("z2").unschedulable()],
+            [("PodTopologySpread", f"fewer matching pods in this domain than in others: {ZONE} (maxSkew 1)")],
+            id="spreading",
+        ),
+    ],
+)
+def test_hint_says_what_would_let_the_pod_fit(
+    dump: Path, target: PodBuilder, others: list[NodeBuilder | PodBuilder], expected: list[tuple[str, str]]
+) -> None:
+    found = explained(dump, "p", target, *others)
+    assert (found["state"], obstacles(found)["n"]) == ("Unschedulable", expected)
+
+
+def test_all_obstacles_of_a_node_are_listed_and_nodes_with_few_come_first(dump: Path) -> None:
+    target = pod("p").requests(cpu="8").node_selector(disk="ssd")
+    tainted = node("b", cpu="4").taint("gpu", effect="NoSchedule")
+    found = explained(dump, "p", target, tainted, node("a", cpu="4").label("disk", "ssd"), node("c", cpu="4"))
+    assert {nodes: [plugin for plugin, _ in each] for nodes, each in obstacles(found).items()} == {
+        "a": ["NodeResourcesFit"],
+        "c": ["NodeAffinity", "NodeResourcesFit"],
+        "b": ["TaintToleration", "NodeAffinity", "NodeResourcesFit"],
+    }
+    assert [*obstacles(found)] == ["a", "c", "b"]
+
+
+def test_equal_nodes_are_one_row_and_the_hint_names_the_closest(dump: Path) -> None:
+    nodes = [node(f"n{i}", cpu="4") for i in range(3)]
+    taken = [pod(f"a{i}").requests(cpu=f"{3 - i}").on(f"n{i}") for i in range(3)]
+    found = explained(dump, "p", pod("p").requests(cpu="4"), *nodes, *taken)
+    assert obstacles(found) == {"n0 n1 n2": [("NodeResourcesFit", "1 cpu less requested by it, or by the pods on n2")]}
+
+
+def test_pod_on_a_node_is_compared_with_the_other_nodes(dump: Path) -> None:
+    bound = pod("p").requests(cpu="1").on("small")
+    found = explained(dump, "p", node("small", cpu="2"), node("large", cpu="16"), node("tiny", cpu="500m"), bound)
+    assert (found["state"], found["node"]) == ("Bound", "small")
+    assert [(each["node"], each["rank"]) for each in found["feasible"]] == [("large", 1), ("small", 2)]
+    assert [*obstacles(found)] == ["tiny"]
+    text = run(dump, "p", node("small", cpu="2"), node("large", cpu="16"), bound).stdout
+    assert text.startswith("default/p is on small, number 2 of 2 nodes that fit it now")
+
+
+def test_victims_of_preemption_are_named(dump: Path) -> None:
+    low = pod("low").requests(cpu="2").priority(-1).on("n")
+    result = run(dump, "p", node("n", cpu="2"), low, pod("p").requests(cpu="1"))
+    assert "would evict default/low from n" in result.stdout
+
+
+def test_gated_pod_names_its_gates(dump: Path) -> None:
+    gated = pod("p").gate("example.com/quota")
+    found = explained(dump, "p", node("n"), gated)
+    assert (found["state"], found["gate"]["plugin"]) == ("Gated", "SchedulingGates")
+    assert "example.com/quota" in run(dump, "p", node("n"), gated).stdout
+
+
+def test_member_of_a_group_has_its_group_and_queue(dump: Path) -> None:
+    members = [
+        pod(f"g{i}")
+        .requests(cpu="1")
+        .annotation("pyscheduler.io/pod-group", "g")
+        .annotation("pyscheduler.io/pod-group-min-count", "2")
+        for i in range(2)
+    ]
+    found = explained(dump, "g0", node("n", cpu="1"), *members)
+    assert (found["state"], found["group"]["name"], found["group"]["needed"]) == ("Fits", "g", 2)
+    text = run(dump, "g0", node("n", cpu="1"), *members).stdout
+    assert "default/g: waiting, 0 of 2 needed have nodes" in text
+
+
+def test_one_node_may_be_chosen(dump: Path) -> None:
+    objects: list[NodeBuilder | PodBuilder] = [
+        node("node-1", cpu="1"),
+        node("gpu").taint("gpu", effect="NoSchedule"),
+        pod("p").requests(cpu="2"),
+    ]
+    assert [*obstacles(explained(dump, "p", *objects, flags=("--node", "gpu")))] == ["gpu"]
+    result = run(dump, "p", *objects, flags=("--node", "node1"))
+    assert str(result.exception) == 'there is no node node1; did you mean "node-1"?'
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("web", "there is no pod default/web; there is shop/web: -n shop"), ("wib", "there is no pod default/wib")],
+)
+def test_unknown_pod_is_one_line_with_a_hint(dump: Path, name: str, hint: str) -> None:
+    result = run(dump, name, node("n"), pod("web").namespace("shop"))
+    assert str(result.exception).startswith(hint)
+    assert run(dump, "web", node("n"), pod("web").namespace("shop"), flags=("-n", "shop")).exit_code == 0
+
+
+def test_pod_of_a_scheduler_that_the_configuration_lacks_is_an_error(dump: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    other = pod("p").scheduler("volcano")
+    assert run(dump, "p", node("n"), other).exit_code == 0, "without a configuration, by the default plugins"
+    result = run(dump, "p", node("n"), other, flags=("--config", str(config)))
+    assert result.exit_code == 1
+    assert 'profile not found for scheduler name "volcano"' in result.output
+
+
+def test_invalid_object_is_named_by_its_place(dump: Path) -> None:
+    broken = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": 3}}
+    result = run(dump, "p", node("n"), broken)
+    assert isinstance(result.exception, CommandProblem)
+    assert "dump.json: items[1]: Pod x: " in str(result.exception)
