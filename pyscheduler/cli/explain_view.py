@@ -55,6 +55,8 @@ def _place(found: Explanation) -> str:
     if own is None:
         return "which would not fit it now"
     fitting = counted(len(found.feasible), "node")
+    if len(found.feasible) == 1:
+        return "the only node that fits it now"
     if own.rank == 1:
         return f"the best of {fitting} that fit it now"
     return f"number {own.rank} of {fitting} that fit it now: the cluster has changed since, or equal nodes were drawn"
