@@ -14,9 +14,9 @@ from rich.console import Group
 from pyscheduler.api import ResourceKind
 from pyscheduler.api.objects import PodObject
 from pyscheduler.cli import options
-from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects, batch_config
+from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects, ReadScope, batch_config
 from pyscheduler.cli.batch_command import OUTPUT, CommandOutput, kubeconfig_option, print_output
-from pyscheduler.cli.batch_reader import ObjectReader
+from pyscheduler.cli.batch_reader import ObjectReader, missing_rights
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.dumped_objects import dumped_objects
 from pyscheduler.cli.explain_view import view
@@ -98,7 +98,7 @@ def explain(
     if node:
         found = _of_node(found, node)
     text = msgspec.json.encode(found).decode()
-    print_output(CommandOutput(Group(*view(found)), {found.key: text}), output)
+    print_output(CommandOutput(Group(*view(found)), {found.key: text}, _note(objects.scope)), output)
     if found.error:
         sys.exit(1)
 
@@ -113,6 +113,11 @@ async def _listed(kubeconfig: Path | None, kinds: Sequence[ResourceKind], namesp
     if NODES in objects.scope.forbidden:
         raise CommandProblem("you may not list nodes, which the plugins evaluate; explain a dump of them with --load")
     return objects
+
+
+def _note(scope: ReadScope) -> str:
+    """Return what could not be read, "" if nothing."""
+    return f"\nYou may not list {missing_rights(scope.forbidden)}: evaluated without them." if scope.forbidden else ""
 
 
 def _pod(objects: ListedObjects, key: str) -> PodObject:

@@ -51,6 +51,8 @@ def _headline(found: Explanation) -> str:
 
 def _place(found: Explanation) -> str:
     """Return how its node compares with the others now."""
+    if found.gate:
+        return "and would wait at a gate now"
     own = next((each for each in found.feasible if each.node == found.node), None)
     if own is None:
         return "which would not fit it now"

@@ -16,6 +16,7 @@ from pyscheduler.api.objects import PodObject
 from pyscheduler.api.outcome import Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects
+from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.explain_hints import hint
 from pyscheduler.cli.group_rows import GroupRow, group_rows
 from pyscheduler.core.context import Context
@@ -102,7 +103,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def explain_pod(cluster: BatchCluster, objects: ListedObjects, pod: PodObject) -> Explanation:
-    """Return the explanation of a pod among these objects."""
+    """Return the explanation of a pod among these objects. CommandProblem if the pod cannot be read."""
     node, phase = pod.spec.node_name, pod.status.phase
     known: Json = {
         "namespace": pod.metadata.namespace,
@@ -117,11 +118,13 @@ def explain_pod(cluster: BatchCluster, objects: ListedObjects, pod: PodObject) -
     if phase in _ENDED:
         return Explanation(state=State.ENDED, **known)
     context = cluster.load(_without_node(objects, pod))
-    found = context.pods[pod.metadata.uid]
-    group = None if node else _group(context, found)
+    found = context.pods.get(pod.metadata.uid)
+    if found is None:
+        raise CommandProblem(f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be read; a warning has the reason")
+    group = None if node else _group(context, found, is_whole=objects.scope.is_whole)
     evaluated = report(context, found)
-    if (gate := evaluated.get("preenqueue")) is not None and not node:
-        return Explanation(state=State.GATED, gate=gate, group=group, **known)
+    if (gate := evaluated.get("preenqueue")) is not None:
+        return Explanation(state=State.BOUND if node else State.GATED, gate=gate, group=group, **known)
     feasible = _feasible(evaluated)
     state = State.BOUND if node else State.FITS if feasible else State.UNSCHEDULABLE
     error = evaluated.get("error", "")
@@ -149,11 +152,11 @@ def _last_attempt(pod: PodObject) -> Mapping[str, str]:
     return {}
 
 
-def _group(context: Context, pod: Pod) -> GroupRow | None:
+def _group(context: Context, pod: Pod, *, is_whole: bool) -> GroupRow | None:
     """Return the group that the pod is in; a pod without one is a group of its own if it names a queue."""
     if pod.scheduler_name not in context.profiles:
         return None
-    rows = (row for row in group_rows(context) if row.namespace == pod.namespace)
+    rows = (row for row in group_rows(context, is_whole=is_whole) if row.namespace == pod.namespace)
     found = next((row for row in rows if any(member.name == pod.name for member in row.members)), None)
     return None if found is None or (found.api == SINGLE_POD and found.queue == DEFAULT_QUEUE) else found
 

@@ -14,6 +14,7 @@ from pyscheduler.cli.program import app
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
 Json = dict[str, Any]
+BROKEN = {"requests": {"cpu": "one"}}
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -216,3 +217,8 @@ def test_invalid_object_is_named_by_its_place(dump: Path) -> None:
     result = run(dump, "p", node("n"), broken)
     assert isinstance(result.exception, CommandProblem)
     assert "dump.json: items[1]: Pod x: " in str(result.exception)
+
+
+def test_pod_with_an_invalid_quantity_is_one_line(dump: Path) -> None:
+    result = run(dump, "p", node("n"), pod("p").manifest | {"spec": {"containers": [{"resources": BROKEN}]}})
+    assert isinstance(result.exception, CommandProblem)
