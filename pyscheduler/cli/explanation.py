@@ -120,7 +120,9 @@ def explain_pod(cluster: BatchCluster, objects: ListedObjects, pod: PodObject) -
     context = cluster.load(_without_node(objects, pod))
     found = context.pods.get(pod.metadata.uid)
     if found is None:
-        raise CommandProblem(f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be read; a warning has the reason")
+        raise CommandProblem(
+            f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be read; a warning has the reason"
+        )
     group = None if node else _group(context, found, is_whole=objects.scope.is_whole)
     evaluated = report(context, found)
     if (gate := evaluated.get("preenqueue")) is not None:

@@ -48,6 +48,7 @@ def obstacles(found: Json) -> dict[str, list[tuple[str, str]]]:
 
 NEEDS_SSD = pod("p").node_selector(disk="ssd")
 PORT = pod("p").host_port(80)
+WITH_A = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}}
 SPREAD = (
     pod("p")
     .label("app", "a")
@@ -115,6 +116,30 @@ SPREAD = (
             [node("n").zone("z1"), pod("a").label("app", "a").on("n"), node("other").zone("z2").unschedulable()],
             [("PodTopologySpread", f"fewer matching pods in this domain than in others: {ZONE} (maxSkew 1)")],
             id="spreading",
+        ),
+        pytest.param(
+            SPREAD,
+            [node("n")],
+            [("PodTopologySpread", f"label {ZONE} on n")],
+            id="spreading by a label that is missing",
+        ),
+        pytest.param(
+            pod("p").pod_affinity(WITH_A),
+            [node("n").zone("z1")],
+            [("InterPodAffinity", f"a pod with app=a in its {ZONE}")],
+            id="affinity",
+        ),
+        pytest.param(
+            pod("p").pod_anti_affinity(WITH_A),
+            [node("n").zone("z1"), pod("a").label("app", "a").on("n")],
+            [("InterPodAffinity", f"no pod with app=a in its {ZONE}")],
+            id="anti-affinity",
+        ),
+        pytest.param(
+            pod("p").label("app", "a"),
+            [node("n").zone("z1"), pod("a").pod_anti_affinity(WITH_A).on("n")],
+            [("InterPodAffinity", "no pod with anti-affinity to its labels: app=a")],
+            id="anti-affinity of another pod",
         ),
     ],
 )
