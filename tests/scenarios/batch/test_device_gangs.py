@@ -15,8 +15,10 @@ from tests.scenarios.batch.manifests import (
     VOLCANO,
     Manifest,
     gang,
+    in_queue,
     node,
     pod,
+    queue,
 )
 from tests.scenarios.devices import device_class, resource_slice
 
@@ -105,3 +107,11 @@ def test_gang_waits_for_cpu_on_nodes_with_devices_and_its_message_names_no_devic
     made.submit(gang("g", 2, users("g", 2)))
     assert "cpu" in made.message("g0")
     assert GPU not in made.message("g0")
+
+
+def test_gang_reclaims_cpu_on_nodes_with_free_devices() -> None:
+    made = cluster(queue("lender", weight=1), queue("borrower", weight=1), cpu=2)
+    made.submit(*(in_queue("borrower", pod(f"busy{i}")) for i in range(4)))
+    made.submit(gang("g", 2, users("g", 2), api=VOLCANO, queue="lender"))
+    made.advance(20)
+    assert made.members("g") == 2
