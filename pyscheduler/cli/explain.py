@@ -37,7 +37,7 @@ Nothing is changed, and no scheduler needs to run: pods of kube-scheduler are ex
 \b
   pyscheduler explain web-0 -n shop
   pyscheduler explain shop/web-0 --node worker-3        why (not) on this node
-  pyscheduler explain shop/web-0 -o json | jq -r '.rejected[].obstacles[].hint'
+  pyscheduler explain shop/web-0 -o json | jq -r '.rejected[].rejections[].hint'
 
 \b
 Without the cluster, from a dump of it:

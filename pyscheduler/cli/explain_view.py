@@ -97,9 +97,9 @@ def _none(preemption: Mapping[str, Any]) -> str:
 def _rejected(groups: Sequence[RejectedNodes]) -> Table:
     table = _table("NODES", "WHY NOT", "WHAT WOULD HELP")
     for each in groups:
-        for i, obstacle in enumerate(each.obstacles):
-            reasons = f"{', '.join(obstacle.reasons)} ({obstacle.plugin})"
-            table.add_row(escape(_names(each.nodes)) if i == 0 else "", escape(reasons), escape(obstacle.hint))
+        for i, rejection in enumerate(each.rejections):
+            reasons = f"{', '.join(rejection.reasons)} ({rejection.plugin})"
+            table.add_row(escape(_names(each.nodes)) if i == 0 else "", escape(reasons), escape(rejection.hint))
     return table
 
 

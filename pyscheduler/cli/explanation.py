@@ -42,7 +42,7 @@ class State(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
 
 
-class Obstacle(msgspec.Struct, frozen=True, rename="camel"):
+class PluginRejection(msgspec.Struct, frozen=True, rename="camel"):
     """Rejection of nodes by one plugin."""
 
     plugin: str
@@ -56,7 +56,7 @@ class RejectedNodes(msgspec.Struct, frozen=True, rename="camel"):
     """Nodes that the same plugins reject for the same reasons."""
 
     nodes: Sequence[str]
-    obstacles: Sequence[Obstacle]
+    rejections: Sequence[PluginRejection]
 
 
 class NodeScore(msgspec.Struct, frozen=True, rename="camel"):
@@ -89,7 +89,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     feasible: Sequence[NodeScore] = ()
     """Nodes that fit, the best first."""
     rejected: Sequence[RejectedNodes] = ()
-    """Other nodes, those with the fewest obstacles first."""
+    """Other nodes, those with the fewest rejections first."""
     preemption: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Result of PostFilter, as in `evaluate`."""
     group: GroupRow | None = None
@@ -189,7 +189,7 @@ def _rejected(context: Context, pod: Pod) -> list[RejectedNodes]:
         RejectedNodes(
             [context.state.rows[row].name for row in rows],
             [
-                Obstacle(status.plugin, status.reasons, status.code.camel, hint(context, pod, rows, status))
+                PluginRejection(status.plugin, status.reasons, status.code.camel, hint(context, pod, rows, status))
                 for status in statuses
             ],
         )

@@ -159,7 +159,7 @@ async def test_pending_and_bound_pods_are_explained(control_plane: Plane, namesp
         large = (await run.rows("explain", f"{namespace}/large"))["large"]
         assert (large["state"], large["lastAttempt"]["message"]) == ("Unschedulable", unscheduled(waiting))
         own = [each for each in large["rejected"] if any(name.startswith(namespace) for name in each["nodes"])]
-        assert [(o["plugin"], o["hint"]) for each in own for o in each["obstacles"]] == [
+        assert [(o["plugin"], o["hint"]) for each in own for o in each["rejections"]] == [
             ("NodeResourcesFit", "a node with 3 cpu; the largest has 2")
         ]
         fits = (await run.rows("explain", "fits", "-n", namespace))["fits"]

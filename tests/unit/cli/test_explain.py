@@ -39,10 +39,10 @@ def run(
     return CliRunner(env={"COLUMNS": width}).invoke(app, ["explain", name, "--load", str(dump), *flags])
 
 
-def obstacles(found: Json) -> dict[str, list[tuple[str, str]]]:
-    """Return plugin and hint of each obstacle by the names of the nodes."""
+def rejections(found: Json) -> dict[str, list[tuple[str, str]]]:
+    """Return plugin and hint of each rejection by the names of the nodes."""
     return {
-        " ".join(each["nodes"]): [(o["plugin"], o["hint"]) for o in each["obstacles"]] for each in found["rejected"]
+        " ".join(each["nodes"]): [(o["plugin"], o["hint"]) for o in each["rejections"]] for each in found["rejected"]
     }
 
 
@@ -147,26 +147,26 @@ def test_hint_says_what_would_let_the_pod_fit(
     dump: Path, target: PodBuilder, others: list[NodeBuilder | PodBuilder], expected: list[tuple[str, str]]
 ) -> None:
     found = explained(dump, "p", target, *others)
-    assert (found["state"], obstacles(found)["n"]) == ("Unschedulable", expected)
+    assert (found["state"], rejections(found)["n"]) == ("Unschedulable", expected)
 
 
-def test_all_obstacles_of_a_node_are_listed_and_nodes_with_few_come_first(dump: Path) -> None:
+def test_all_rejections_of_a_node_are_listed_and_nodes_with_few_come_first(dump: Path) -> None:
     target = pod("p").requests(cpu="8").node_selector(disk="ssd")
     tainted = node("b", cpu="4").taint("gpu", effect="NoSchedule")
     found = explained(dump, "p", target, tainted, node("a", cpu="4").label("disk", "ssd"), node("c", cpu="4"))
-    assert {nodes: [plugin for plugin, _ in each] for nodes, each in obstacles(found).items()} == {
+    assert {nodes: [plugin for plugin, _ in each] for nodes, each in rejections(found).items()} == {
         "a": ["NodeResourcesFit"],
         "c": ["NodeAffinity", "NodeResourcesFit"],
         "b": ["TaintToleration", "NodeAffinity", "NodeResourcesFit"],
     }
-    assert [*obstacles(found)] == ["a", "c", "b"]
+    assert [*rejections(found)] == ["a", "c", "b"]
 
 
 def test_equal_nodes_are_one_row_and_the_hint_names_the_closest(dump: Path) -> None:
     nodes = [node(f"n{i}", cpu="4") for i in range(3)]
     taken = [pod(f"a{i}").requests(cpu=f"{3 - i}").on(f"n{i}") for i in range(3)]
     found = explained(dump, "p", pod("p").requests(cpu="4"), *nodes, *taken)
-    assert obstacles(found) == {"n0 n1 n2": [("NodeResourcesFit", "1 cpu less requested by it, or by the pods on n2")]}
+    assert rejections(found) == {"n0 n1 n2": [("NodeResourcesFit", "1 cpu less requested by it, or by the pods on n2")]}
 
 
 def test_pod_on_a_node_is_compared_with_the_other_nodes(dump: Path) -> None:
@@ -174,7 +174,7 @@ def test_pod_on_a_node_is_compared_with_the_other_nodes(dump: Path) -> None:
     found = explained(dump, "p", node("small", cpu="2"), node("large", cpu="16"), node("tiny", cpu="500m"), bound)
     assert (found["state"], found["node"]) == ("Bound", "small")
     assert [(each["node"], each["rank"]) for each in found["feasible"]] == [("large", 1), ("small", 2)]
-    assert [*obstacles(found)] == ["tiny"]
+    assert [*rejections(found)] == ["tiny"]
     text = run(dump, "p", node("small", cpu="2"), node("large", cpu="16"), bound).stdout
     assert text.startswith("default/p is on small, number 2 of 2 nodes that fit it now")
 
@@ -212,7 +212,7 @@ def test_one_node_may_be_chosen(dump: Path) -> None:
         node("gpu").taint("gpu", effect="NoSchedule"),
         pod("p").requests(cpu="2"),
     ]
-    assert [*obstacles(explained(dump, "p", *objects, flags=("--node", "gpu")))] == ["gpu"]
+    assert [*rejections(explained(dump, "p", *objects, flags=("--node", "gpu")))] == ["gpu"]
     result = run(dump, "p", *objects, flags=("--node", "node1"))
     assert str(result.exception) == 'there is no node node1; did you mean "node-1"?'
 
