@@ -11,7 +11,7 @@ from pyscheduler.api.counts import counted
 from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.config.decode import decode
 from pyscheduler.config.problems import ConfigError, Problem, Report, shown
-from pyscheduler.config.yaml_reader import InvalidYaml, read
+from pyscheduler.config.yaml_reader import Document, InvalidYaml, read
 from pyscheduler.embedded.admission.meta import LABEL_RULE, label_problems, name_problem
 from pyscheduler.embedded.hollow.pools import POOL_LABEL, ZONE_LABEL, NodePool
 from pyscheduler.embedded.selectors import valid_label_key
@@ -25,31 +25,44 @@ _NATIVE = (*_DEFAULTS, "ephemeral-storage")
 
 
 @dataclass(frozen=True)
-class _TaintFields:
+class TaintFields:
+    """Taint in a file."""
+
     key: str
     effect: str
     value: str = ""
 
 
 @dataclass(frozen=True)
-class _PoolFields:
+class PoolFields:
+    """Node pool in a file."""
+
     name: str
     count: int = 1
     capacity: Mapping[str, str | int | float] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     zones: Sequence[str] = ()
-    taints: Sequence[_TaintFields] = ()
+    taints: Sequence[TaintFields] = ()
 
 
 @dataclass(frozen=True)
 class _ClusterFields:
     api_version: str
     kind: str
-    node_pools: Sequence[_PoolFields]
+    node_pools: Sequence[PoolFields]
 
 
 def read_cluster_file(file: Path) -> list[NodePool]:
     """Return the node pools of a cluster file. ConfigError lists all problems with line and path."""
+    document = read_document(file, KIND)
+    report = Report(document.lines)
+    pools = _pools(document.value, report)
+    raise_problems(document, report, file)
+    return pools
+
+
+def read_document(file: Path, kind: str) -> Document:
+    """Return the document of a file of one of our kinds. ConfigError if it is not one YAML document."""
     source = str(file)
     try:
         documents = read(file.read_text(encoding="utf-8-sig"))
@@ -61,38 +74,48 @@ def read_cluster_file(file: Path) -> list[NodePool]:
         raise ConfigError([error.problem], source) from None
     if len(documents) != 1:
         raise ConfigError(
-            [Problem("", f"holds {counted(len(documents), 'YAML document')}, must be one {KIND}")], source
+            [Problem("", f"holds {counted(len(documents), 'YAML document')}, must be one {kind}")], source
         )
-    document = documents[0]
-    report = Report(document.lines)
-    pools = _pools(document.value, report)
-    problems = [*document.problems, *report.problems]
-    if problems:
-        raise ConfigError(problems, source)
-    return pools
+    return documents[0]
+
+
+def raise_problems(document: Document, report: Report, file: Path) -> None:
+    """Raise ConfigError if a document or its decoding has problems."""
+    if problems := [*document.problems, *report.problems]:
+        raise ConfigError(problems, str(file))
+
+
+def check_kind(api_version: str, kind: str, expected: str, report: Report) -> None:
+    """Report a document of another kind."""
+    for path, found, wanted in (("apiVersion", api_version, API_VERSION), ("kind", kind, expected)):
+        if found != wanted:
+            report.add(path, f"must be {wanted}, not {shown(found)}")
 
 
 def _pools(document: Any, report: Report) -> list[NodePool]:
     fields = decode(_ClusterFields, document, "", report)
     if fields is None:
         return []
-    for path, found, expected in (("apiVersion", fields.api_version, API_VERSION), ("kind", fields.kind, KIND)):
-        if found != expected:
-            report.add(path, f"must be {expected}, not {shown(found)}")
+    check_kind(fields.api_version, fields.kind, KIND, report)
     if not fields.node_pools:
         report.add("nodePools", "must name at least one pool")
+    return node_pools(fields.node_pools, report)
+
+
+def node_pools(fields: Sequence[PoolFields], report: Report) -> list[NodePool]:
+    """Return the node pools of a file, none if there are problems in the report."""
     names: set[str] = set()
-    for i, pool in enumerate(fields.node_pools):
+    for i, pool in enumerate(fields):
         _check_pool(pool, f"nodePools[{i}]", report)
         if pool.name in names:
             report.add(f"nodePools[{i}].name", f"two pools are named {shown(pool.name)}")
         names.add(pool.name)
-    if sum(pool.count for pool in fields.node_pools) > MAX_NODES:
+    if sum(pool.count for pool in fields) > MAX_NODES:
         report.add("nodePools", f"has more than {MAX_NODES:,} nodes")
-    return [] if report.problems else [_pool(pool) for pool in fields.node_pools]
+    return [] if report.problems else [_pool(pool) for pool in fields]
 
 
-def _check_pool(pool: _PoolFields, path: str, report: Report) -> None:
+def _check_pool(pool: PoolFields, path: str, report: Report) -> None:
     if name_problem(pool.name, "label") or len(pool.name) > 50:
         report.add(f"{path}.name", f"{shown(pool.name)} is not a name of at most 50 characters: {LABEL_RULE}")
     if not 0 <= pool.count <= MAX_NODES:
@@ -125,7 +148,7 @@ def _check_amount(name: str, amount: str | float, path: str, report: Report) -> 
         report.add(path, str(problem))
 
 
-def _check_taint(taint: _TaintFields, path: str, report: Report) -> None:
+def _check_taint(taint: TaintFields, path: str, report: Report) -> None:
     if not valid_label_key(taint.key):
         report.add(f"{path}.key", f"{shown(taint.key)} is not a qualified name such as example.com/dedicated")
     if taint.effect not in _EFFECTS:
@@ -134,11 +157,11 @@ def _check_taint(taint: _TaintFields, path: str, report: Report) -> None:
         report.add(f"{path}.value", f"{shown(taint.value)} is not a label value")
 
 
-def _pool(fields: _PoolFields) -> NodePool:
+def _pool(fields: PoolFields) -> NodePool:
     amounts = _DEFAULTS | {name: str(amount) for name, amount in fields.capacity.items()}
     taints = [_taint(taint) for taint in fields.taints]
     return NodePool(fields.name, fields.count, amounts, dict(fields.labels), tuple(fields.zones), taints)
 
 
-def _taint(fields: _TaintFields) -> dict[str, str]:
+def _taint(fields: TaintFields) -> dict[str, str]:
     return {"key": fields.key, **({"value": fields.value} if fields.value else {}), "effect": fields.effect}

@@ -27,6 +27,7 @@ HELP: Final = {
     "queue": "Stop and resume queues.",
     "explain": "Explain why a pod is pending or where it is, and what would let it fit.",
     "evaluate": "Explain decisions: what each plugin returns for each node, as JSON, without an API server.",
+    "simulate": "Simulate hours of a cluster in seconds: which jobs start when, and why others wait.",
     "config": "Validate configuration files and show their defaults.",
     "plugins": "List the installed plugins, and what replaces those of other schedulers.",
     "manifests": "Print the manifests that install the scheduler, and the paths of examples and configurations.",
@@ -38,7 +39,6 @@ HELP: Final = {
 
 OTHER_NAMES: Final = {
     **dict.fromkeys(("describe", "why"), "explain"),
-    "simulate": "evaluate",
     **dict.fromkeys(("create", "start"), "up"),
     **dict.fromkeys(("schedule", "scheduler"), "run"),
     "validate": "config validate",
