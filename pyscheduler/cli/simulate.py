@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from pyscheduler.cli import options, simulation_view
+from pyscheduler.cli import options, simulation_html, simulation_view
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.progress_bar import ProgressBar
 from pyscheduler.cli.scenario_file import read_scenario
@@ -71,8 +71,12 @@ def simulate(scenario: Path, configs: tuple[Path, ...], feature_gates: tuple[str
         if config.configuration.extenders:
             raise CommandProblem(f"{name}: extenders: cannot be simulated, because they are other programs")
     results = _play_all(read_scenario(scenario), names, loaded)
-    write = {"table": simulation_view.print_tables, "json": simulation_view.print_json}[output]
-    write(results)
+    write = {
+        "table": simulation_view.print_tables,
+        "json": simulation_view.print_json,
+        "html": simulation_html.print_html,
+    }
+    write[output](results)
 
 
 def _play_all(scenario: Scenario, names: Sequence[str], configs: Sequence[LoadedConfig]) -> list[SimulationResult]:

@@ -92,7 +92,7 @@ def pending_jobs(result: SimulationResult) -> list[Pending]:
     by_message: dict[str, list[JobResult]] = {}
     for job in result.jobs:
         if job.pending or job.state == "Waiting":
-            message = job.message.replace(job.name, "the job") if job.group else job.message
+            message = job.messages[-1].replace(job.name, "the job") if job.messages else "not attempted"
             by_message.setdefault(message, []).append(job)
     found = [Pending(len(jobs), jobs[0].name, message) for message, jobs in by_message.items()]
     return sorted(found, key=lambda each: -each.jobs)

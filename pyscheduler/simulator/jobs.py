@@ -16,6 +16,7 @@ from pyscheduler.simulator.workload import SimulatedWorkload
 from pyscheduler_plugins.pod_groups import membership, native, pod_annotations, volcano
 
 DEFAULT_QUEUE: Final = "default"
+_MAX_MESSAGES: Final = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -71,8 +72,16 @@ class SimulatedJob:
     """All nodes of its pods, in the order of their use."""
     cpu_seconds: float = 0.0
     """Time that its pods have had nodes, in core-seconds."""
-    message: str = ""
-    """Last message of the scheduler on why a pod waits."""
+    messages: list[str] = field(default_factory=list)
+    """Messages of the scheduler on why a pod waits: the first ones, and the last one."""
+
+    def add_message(self, message: str) -> None:
+        """Add a message on why a pod waits."""
+        if message in self.messages[-1:]:
+            return
+        if len(self.messages) == _MAX_MESSAGES:
+            self.messages.pop()
+        self.messages.append(message)
 
     @property
     def has_minimum(self) -> bool:

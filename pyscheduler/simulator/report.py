@@ -59,8 +59,8 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
     lost: int
     cpu_seconds: float
     """Time that its pods had nodes, in core-seconds."""
-    message: str
-    """Last message of the scheduler on why a pod waited, "" if none did."""
+    messages: tuple[str, ...]
+    """Messages of the scheduler on why a pod waited: the first ones, and the last one."""
     pending: int
     """Number of pods without a node at the end."""
 
@@ -147,7 +147,7 @@ def job_result(job: SimulatedJob, end: float, pending: int) -> JobResult:
         evictions=job.evictions,
         lost=job.lost,
         cpu_seconds=_rounded(job.cpu_seconds),
-        message=job.message,
+        messages=tuple(job.messages),
         pending=pending,
     )
 

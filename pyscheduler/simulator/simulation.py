@@ -92,7 +92,14 @@ class Simulation(Harness):
         if end is None and self._agenda and not self._is_over(limit):
             self._notes[f"stopped after {LONGEST / 86400:g} days; set `until` in the scenario"] = None
         self.close()
-        return self._result(name, self._last_change if end is None else end)
+        return self._result(name, self._end() if end is None else end)
+
+    def _end(self) -> float:
+        """Return the time of the last change; later if groups hold nodes for ever, since that costs time."""
+        if not any(job.bound and job.is_waiting for job in self._jobs):
+            return self._last_change
+        self._notes["groups hold nodes and wait for the rest of their minimum, without any change for 1h"] = None
+        return self._last_change + QUIET
 
     # -- objects -------------------------------------------------------------------------------------------------
 
@@ -398,7 +405,7 @@ class Simulation(Harness):
         super()._patch_status(command)
         member = self._members.get(command.pod.key)
         if member is not None and command.condition is not None and member.job.is_waiting:
-            member.job.message = command.condition.message
+            member.job.add_message(command.condition.message)
 
     def _message(self, member: SimulatedPod) -> str:
         pod: PodBuilder | None = self._pods.get(member.key)
@@ -415,7 +422,7 @@ class Simulation(Harness):
         for job in self._jobs:
             pending = [each for each in job.pods.values() if each.key in self._unbound]
             if pending:
-                job.message = self._message(pending[0])
+                job.add_message(self._message(pending[0]))
             jobs.append(report.job_result(job, end, len(pending)))
         queues = [each["metadata"]["name"] for each in self._listed("Queue")]
         queues += [f"{q['metadata']['namespace']}/{q['metadata']['name']}" for q in self._listed("ElasticQuota")]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.kube.paths import NODES, PODS
-from pyscheduler.testing.builders import PodBuilder
+from pyscheduler.testing.builders import PodBuilder, plain_copy
 from pyscheduler.testing.kinds import PRIORITY_CLASSES
 from pyscheduler.testing.objects import Manifest, Objects, named, timestamp, with_condition
 
@@ -37,7 +36,8 @@ class Admission:
         The object that it updates keeps its identity and the fields of its status that the manifest does not set.
         """
         namespace, name = named(kind, manifest)
-        new, current = copy.deepcopy(dict(manifest)), self._objects.get(kind, name, namespace)
+        new: Manifest = plain_copy(dict(manifest))
+        current = self._objects.get(kind, name, namespace)
         new["metadata"] |= {"namespace": namespace} if namespace else {}
         if current is None:
             self._created += 1

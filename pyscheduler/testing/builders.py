@@ -26,7 +26,7 @@ class _Builder:
     def _with(self, path: str, value: Any) -> Self:
         """Return a copy with the value set at a dotted path; lists are appended to."""
         changed = type(self).__new__(type(self))
-        changed.manifest = _copy(self.manifest)
+        changed.manifest = plain_copy(self.manifest)
         *parents, last = path.split(".")
         target = changed.manifest
         for key in parents:
@@ -41,11 +41,11 @@ class _Builder:
         return self._with("metadata.annotations", {**self.manifest["metadata"].get("annotations", {}), key: value})
 
 
-def _copy(part: Any) -> Any:
+def plain_copy(part: Any) -> Any:
     """Return a deep copy of plain JSON, several times faster than copy.deepcopy."""
     if type(part) is dict:
-        return {key: _copy(value) for key, value in part.items()}
-    return [_copy(value) for value in part] if type(part) is list else part
+        return {key: plain_copy(value) for key, value in part.items()}
+    return [plain_copy(value) for value in part] if type(part) is list else part
 
 
 class PodBuilder(_Builder):
