@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final, NamedTuple
 
-from pyscheduler.cli.simulation_view import pending_jobs, pending_text, sections, short_names
+from pyscheduler.cli.simulation_view import LEGEND, pending_jobs, pending_text, sections, short_names
 from pyscheduler.cli.task_view import duration
 from pyscheduler.simulator.report import JobResult, SimulationResult
 
@@ -44,6 +44,7 @@ def _page(results: Sequence[SimulationResult]) -> Iterator[str]:
     for i, section in enumerate(sections(results)):
         heads = [section.heading, *(names if i == 0 or len(names) > 1 else [""] * len(names))]
         yield _table(heads, [[name, *cells] for name, cells in section.rows])
+    yield f"<p>{escape(LEGEND)}</p>"
     yield from _charts(results, names)
     for name, result in zip(names, results, strict=True):
         yield f"<h2>{escape(name)}</h2>"

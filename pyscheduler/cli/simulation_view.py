@@ -18,6 +18,7 @@ from pyscheduler.cli.task_view import duration
 from pyscheduler.simulator.report import JobResult, JobSummary, SimulationResult
 
 _SHOWN_REASONS: Final = 10
+LEGEND: Final = "Queues and arrivals: jobs started; mean, longest wait; share of the cpu time of all pods."
 _PIPED_WIDTH: Final = 160
 """Columns of a table that is not printed to a terminal."""
 
@@ -45,15 +46,18 @@ def print_json(results: Sequence[SimulationResult]) -> None:
 def print_tables(results: Sequence[SimulationResult]) -> None:
     """Print the comparison of the results, and the jobs that wait at the end."""
     console = _console()
-    for i, section in enumerate(sections(results)):
-        table = Table(box=None, pad_edge=False)
-        table.add_column(section.heading, overflow="fold")
-        for name in short_names(results):
-            table.add_column(escape(name) if i == 0 else "", justify="right", overflow="fold")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", overflow="fold")
+    for name in short_names(results):
+        table.add_column(escape(name), justify="right", overflow="fold")
+    for section in sections(results):
+        if section.heading:
+            table.add_row(end_section=True)
+            table.add_row(f"[bold]{escape(section.heading)}[/]")
         for name, cells in section.rows:
             table.add_row(escape(name), *map(escape, cells))
-        _print(console, table)
-        _print(console, "")
+    _print(console, table)
+    _print(console, f"\n{LEGEND}\n")
     for name, result in zip(short_names(results), results, strict=True):
         in_config = f" with {name}" if len(results) > 1 else ""
         reasons = pending_jobs(result)
@@ -78,13 +82,13 @@ def sections(results: Sequence[SimulationResult]) -> Iterator[ReportTable]:
     yield ReportTable("", [(name, [text(result) for result in results]) for name, text in _FIGURES])
     resources = dict.fromkeys(resource for result in results for resource in result.utilization)
     rows = [(name, [f"{result.utilization.get(name, 0.0):.1%}" for result in results]) for name in resources]
-    yield ReportTable("Requested of the nodes, mean", rows)
+    yield ReportTable("Requested, mean", rows)
     for heading, summaries in (("Queues", _queues), ("Arrivals", _arrivals)):
         names = sorted({each.name for result in results for each in summaries(result)})
         by_name = [{each.name: each for each in summaries(result)} for result in results]
         found = [(name or "(at time 0)", [_summary(each.get(name)) for each in by_name]) for name in names]
         if found:
-            yield ReportTable(f"{heading}: jobs started, mean and longest wait, share of cpu time", found)
+            yield ReportTable(heading, found)
 
 
 def pending_jobs(result: SimulationResult) -> list[Pending]:
@@ -143,7 +147,7 @@ def _summary(each: JobSummary | None) -> str:
     if each is None:
         return "-"
     waits = f"{duration(each.mean_wait)}, {duration(each.longest_wait)}"
-    return f"{each.started} of {each.jobs}, {waits}, {each.cpu_share:.0%}"
+    return f"{each.started} of {each.jobs}; {waits}; {each.cpu_share:.0%}"
 
 
 def _print(console: Console, part: Any) -> None:

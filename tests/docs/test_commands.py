@@ -40,7 +40,10 @@ def test_make_target_exists(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", commands_starting_with("pyscheduler config ", "pyscheduler plugins ", "pyscheduler evaluate ")
+    "command",
+    commands_starting_with(
+        "pyscheduler config ", "pyscheduler plugins ", "pyscheduler evaluate ", "pyscheduler simulate "
+    ),
 )
 def test_read_only_command_succeeds(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -46,6 +46,7 @@ ARGUMENTS: dict[Command, tuple[str, ...]] = {
     ("nodes", "fail"): ("a", "--kubeconfig", "{folder}/none"),
     ("nodes", "recover"): ("a", "--kubeconfig", "{folder}/none"),
     ("nodes", "remove"): ("a", "--kubeconfig", "{folder}/none"),
+    ("simulate",): ("{folder}/config.yaml",),
     ("snapshot",): ("{folder}/snapshot.json",),
     ("run",): ("--leader-elect",),
     ("queue", "resume"): ("a",),
