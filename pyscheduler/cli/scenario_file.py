@@ -102,7 +102,8 @@ class _Reader:
             self.report.add("nodePools", "has no nodes, and neither have objects and files")
         arrivals = list(self.arrivals(fields, random.Random(fields.seed)))
         changes = list(self.changes(fields.changes, [each.manifest["metadata"]["name"] for each in nodes]))
-        _check_workloads(objects, arrivals)
+        if not self.report.problems:
+            _check_workloads(objects, arrivals)
         return Scenario(
             [*_nodes(pools), *objects],
             sorted(arrivals, key=lambda arrival: arrival.at),
@@ -127,16 +128,39 @@ class _Reader:
             if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str) or not meta["name"]:
                 self.report.add(f"{here}.metadata.name", "is required, as text")
             elif not missing:
+                self.check_parts(obj, here)
                 yield PlacedManifest(self.place(here), dict(obj))
+
+    def check_parts(self, obj: Mapping[str, Any], path: str) -> None:
+        """Report parts of an object, or of its pod template, that are no mappings."""
+        parts: list[tuple[str, Any]] = [("spec", obj.get("spec")), ("status", obj.get("status"))]
+        for prefix, meta in (
+            ("", _part(obj, "metadata")),
+            ("spec.template.", _part(obj, "spec", "template", "metadata")),
+        ):
+            parts += [(f"{prefix}metadata", meta)]
+            for name in ("labels", "annotations") if isinstance(meta, Mapping) else ():
+                parts.append((f"{prefix}metadata.{name}", meta.get(name)))
+        for name, part in parts:
+            if part is not None and not isinstance(part, Mapping):
+                self.report.add(f"{path}.{name}", f"must be a mapping, not {shown(part)}")
+        owners = _part(obj, "metadata", "ownerReferences")
+        claims = _part(obj, "spec", "resourceClaims"), _part(obj, "spec", "template", "spec", "resourceClaims")
+        for name, listed in (("metadata.ownerReferences", owners), *(("spec.resourceClaims", each) for each in claims)):
+            if listed is not None and not (isinstance(listed, list) and all(isinstance(v, Mapping) for v in listed)):
+                self.report.add(f"{path}.{name}", "must be a list of mappings")
 
     def read(self, file: str, path: str) -> list[PlacedManifest]:
         """Return the objects of a file, relative to the scenario."""
         found = self.file.parent / file
         try:
-            return [PlacedManifest(each.place, each.object) for each in read_dumps([found])]
+            objects = [PlacedManifest(each.place, each.object) for each in read_dumps([found])]
         except CommandProblem as problem:
             self.report.add(path, str(problem))
             return []
+        for each in objects:
+            self.check_parts(each.manifest, f"{path}: {each.place}")
+        return objects
 
     def arrivals(self, fields: _ScenarioFields, rng: random.Random) -> Iterator[Arrival]:
         names: set[str] = set()
@@ -233,6 +257,13 @@ def _check_workloads(objects: Sequence[PlacedManifest], arrivals: Sequence[Arriv
         if arrival.number == 1:
             for placed in arrival.manifests():
                 workload_of(placed, arrival.run_seconds)
+
+
+def _part(obj: Any, *path: str) -> Any:
+    """Return the value at a path of keys, None if there is none."""
+    for key in path:
+        obj = obj.get(key) if isinstance(obj, Mapping) else None
+    return obj
 
 
 def _is_number(value: object) -> bool:

@@ -102,10 +102,11 @@ def group_of(pod: Pod) -> PodGroupKey | None:
 
 def minimum_of(key: PodGroupKey, pod: Pod, pod_group: Mapping[str, Any] | None) -> int:
     """Return the minimum of a group, as its PodGroup or the annotations of its pods declare it."""
-    spec: Mapping[str, Any] = (pod_group or {}).get("spec") or {}
+    spec = (pod_group or {}).get("spec") or {}
     if key.api == native.GROUP:
-        gang = (spec.get("schedulingPolicy") or {}).get("gang") or {}
-        return _number(gang.get("minCount"))
+        policy = spec.get("schedulingPolicy")
+        gang = policy.get("gang") if isinstance(policy, dict) else None
+        return _number(gang.get("minCount")) if isinstance(gang, dict) else 1
     if pod_group is None:
         return _number(pod.annotations.get(pod_annotations.MIN_COUNT))
     return _number(spec.get("minMember"))
