@@ -85,7 +85,7 @@ def _play_all(scenario: Scenario, names: Sequence[str], configs: Sequence[Loaded
         for name, config in zip(names, configs, strict=True):
 
             def show(at: float, arrived: int, name: str = name) -> None:
-                bar.show(f"{name}, {duration(at)}, arrivals", arrived, len(scenario.arrivals))
+                bar.show(f"{Path(name).name} at {duration(at)}", arrived, len(scenario.arrivals))
 
             try:
                 results.append(Simulation(config, scenario, show).play(name))
