@@ -13,5 +13,5 @@ SHOWN = [block.text.strip() for block in blocks("docs/explain.md") if block.lang
 
 @pytest.mark.parametrize(("pod", "shown"), [*zip(("shop/web", "shop/mail"), SHOWN, strict=True)])
 def test_output_on_the_page_is_that_of_the_command(pod: str, shown: str) -> None:
-    result = CliRunner().invoke(app, ["explain", pod, "--load", str(EXAMPLES / "explain.yaml")])
+    result = CliRunner(env={"COLUMNS": "240"}).invoke(app, ["explain", pod, "--load", str(EXAMPLES / "explain.yaml")])
     assert result.stdout.strip() == shown
