@@ -167,10 +167,15 @@ async def test_job_restarts_after_failures_until_max_retry(cluster: Cluster, job
         await jobs.create("flaky", jobs.task("worker", 2, fails), policies=policies, maxRetry=2)
         status = await jobs.until_phase("flaky", "Failed")
         assert (status["retryCount"], status["version"]) == (2, 1)
-        events = await jobs.api.get(f"/apis/events.k8s.io/v1/namespaces/{jobs.namespace}/events")
-        notes = [each["note"] for each in events["items"] if each["reason"] == "ExecuteAction"]
-        assert len(notes) == 2
-        assert all("failed with exit code 7" in note for note in notes)
+        path = f"/apis/events.k8s.io/v1/namespaces/{jobs.namespace}/events"
+        # Events are written after the status, in the background.
+        events = await jobs.api.until(path, lambda found: len(notes_of(found)) == 2)
+        assert all("failed with exit code 7" in note for note in notes_of(events))
+
+
+def notes_of(events: Json) -> list[str]:
+    """Return the notes of the actions of policies."""
+    return [each["note"] for each in events["items"] if each["reason"] == "ExecuteAction"]
 
 
 async def test_permissions_of_the_overlay_suffice(cluster: Cluster) -> None:
