@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 
 from pyscheduler.cli import options
 from pyscheduler.cli.batch_cluster import BatchCluster, ReadScope, batch_config
 from pyscheduler.cli.batch_reader import ObjectReader
+from pyscheduler.cli.console import print_part, stdout_console
 from pyscheduler.cli.sections import option
 from pyscheduler.config.load import load
 from pyscheduler.core.context import Context
@@ -146,7 +147,7 @@ async def _show(flags: Flags, namespace: str, cluster: BatchCluster, render: Ren
 
         if not flags.watch:
             print_output(await read(), flags.output)
-        elif flags.output == "table" and _console().is_terminal:
+        elif flags.output == "table" and stdout_console(_PIPED_WIDTH).is_terminal:
             await _watch_live(read, flags.interval)
         else:
             await _watch_lines(read, flags)
@@ -156,7 +157,7 @@ async def _show(flags: Flags, namespace: str, cluster: BatchCluster, render: Ren
 
 
 async def _watch_live(read: Callable[[], Any], interval: float) -> None:
-    screen = _console()
+    screen = stdout_console(_PIPED_WIDTH)
     with Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             began = time.monotonic()
@@ -190,18 +191,6 @@ def print_output(shown: CommandOutput, output: str) -> None:
             print(line)
         sys.stdout.flush()
         return
-    out = _console()
-    if out.is_terminal:
-        out.print(shown.table)
-    else:
-        with out.capture() as text:
-            out.print(shown.table)
-        print("\n".join(line.rstrip() for line in text.get().splitlines()))  # rich pads all lines to one length
+    print_part(stdout_console(_PIPED_WIDTH), shown.table)
     if shown.summary:
         print(shown.summary, flush=True)
-
-
-def _console() -> Console:
-    """Return the console of standard output."""
-    found = Console(highlight=False)
-    return found if found.is_terminal or "COLUMNS" in os.environ else Console(highlight=False, width=_PIPED_WIDTH)

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from pyscheduler.cli.console import escape
 from pyscheduler.cli.group_rows import STATES, GroupRow, age_seconds
 from pyscheduler.cli.queue_rows import QueueRow
 from pyscheduler.cli.task_view import duration

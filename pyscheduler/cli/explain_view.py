@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 
 from pyscheduler.api.counts import counted
+from pyscheduler.cli.console import escape
 from pyscheduler.cli.explanation import Explanation, NodeScore, RejectedNodes, State
 from pyscheduler.cli.group_rows import GroupRow
 from pyscheduler.core.pod_groups.members import SINGLE_POD

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
-from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
 from pyscheduler.api.counts import counted
+from pyscheduler.cli.console import escape, print_part, stdout_console
 from pyscheduler.cli.task_view import duration
 from pyscheduler.simulator.report import JobResult, JobSummary, SimulationResult
 
@@ -45,7 +43,7 @@ def print_json(results: Sequence[SimulationResult]) -> None:
 
 def print_tables(results: Sequence[SimulationResult]) -> None:
     """Print the comparison of the results, and the jobs that wait at the end."""
-    console = _console()
+    console = stdout_console(_PIPED_WIDTH)
     table = Table(box=None, pad_edge=False)
     table.add_column("", overflow="fold")
     for name in short_names(results):
@@ -56,19 +54,19 @@ def print_tables(results: Sequence[SimulationResult]) -> None:
             table.add_row(f"[bold]{escape(section.heading)}[/]")
         for name, cells in section.rows:
             table.add_row(escape(name), *map(escape, cells))
-    _print(console, table)
-    _print(console, f"\n{LEGEND}\n")
+    print_part(console, table)
+    print_part(console, f"\n{LEGEND}\n")
     for name, result in zip(short_names(results), results, strict=True):
         in_config = f" with {name}" if len(results) > 1 else ""
         reasons = pending_jobs(result)
         if reasons:
-            _print(console, f"[bold]Waiting at the end{escape(in_config)}[/]")
+            print_part(console, f"[bold]Waiting at the end{escape(in_config)}[/]")
         for each in reasons[:_SHOWN_REASONS]:
-            _print(console, Padding(escape(pending_text(each)), (0, 0, 0, 2)))
+            print_part(console, Padding(escape(pending_text(each)), (0, 0, 0, 2)))
         if len(reasons) > _SHOWN_REASONS:
-            _print(console, f"  and {counted(len(reasons) - _SHOWN_REASONS, 'other reason')}; -o json has all")
+            print_part(console, f"  and {counted(len(reasons) - _SHOWN_REASONS, 'other reason')}; -o json has all")
         for note in result.notes:
-            _print(console, f"[bold]Note{escape(in_config)}:[/] {escape(note)}")
+            print_part(console, f"[bold]Note{escape(in_config)}:[/] {escape(note)}")
 
 
 def short_names(results: Sequence[SimulationResult]) -> list[str]:
@@ -148,18 +146,3 @@ def _summary(each: JobSummary | None) -> str:
         return "-"
     waits = f"{duration(each.mean_wait)}, {duration(each.longest_wait)}"
     return f"{each.started} of {each.jobs}; {waits}; {each.cpu_share:.0%}"
-
-
-def _print(console: Console, part: Any) -> None:
-    if console.is_terminal:
-        console.print(part)
-        return
-    with console.capture() as text:
-        console.print(part)
-    print("\n".join(line.rstrip() for line in text.get().splitlines()))  # rich pads all lines to one length
-
-
-def _console() -> Console:
-    """Return the console of standard output."""
-    found = Console(highlight=False)
-    return found if found.is_terminal or "COLUMNS" in os.environ else Console(highlight=False, width=_PIPED_WIDTH)

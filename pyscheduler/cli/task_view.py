@@ -167,6 +167,6 @@ def _why(record: TaskRecord) -> str:
 
 
 def _escape(text: str) -> str:
-    from rich.markup import escape
+    from pyscheduler.cli.console import escape
 
     return escape(text)

@@ -143,7 +143,7 @@ SPREAD = (
         ),
     ],
 )
-def test_hint_says_what_would_let_the_pod_fit(
+def test_hint_names_the_change_after_which_the_plugin_accepts_the_node(
     dump: Path, target: PodBuilder, others: list[NodeBuilder | PodBuilder], expected: list[tuple[str, str]]
 ) -> None:
     found = explained(dump, "p", target, *others)
@@ -247,3 +247,9 @@ def test_invalid_object_is_named_by_its_place(dump: Path) -> None:
 def test_pod_with_an_invalid_quantity_is_one_line(dump: Path) -> None:
     result = run(dump, "p", node("n"), pod("p").manifest | {"spec": {"containers": [{"resources": BROKEN}]}})
     assert isinstance(result.exception, CommandProblem)
+
+
+def test_control_characters_of_a_message_do_not_reach_the_terminal(dump: Path) -> None:
+    written = {"type": "PodScheduled", "status": "False", "reason": "x", "message": "\x1b[2J[red]evil[/red]\x9b"}
+    text = run(dump, "p", node("n", cpu="1"), pod("p").requests(cpu="2").status(conditions=[written])).stdout
+    assert "x: \N{REPLACEMENT CHARACTER}[2J[red]evil[/red]\N{REPLACEMENT CHARACTER}" in text
