@@ -1,4 +1,4 @@
-"""What would let a pod fit nodes that a plugin rejects, in words; "" where the plugin's reasons say it."""
+"""Changes after which a plugin accepts nodes that it rejects, in words; "" if its reasons suffice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CORDONED: Final = f"{_CONDITION}unschedulable"
 
 
 def hint(context: Context, pod: Pod, rows: Sequence[int], status: Status) -> str:
-    """Return what would let the pod fit one of these rows as far as the plugin of the status is concerned."""
+    """Return a change after which the plugin of the status accepts one of these rows."""
     nodes = [context.state.rows[row] for row in rows]
     if status.plugin == "NodeResourcesFit":
         return _resources(context, pod, rows, status)

@@ -31,7 +31,7 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 class State(StrEnum):
-    """What the explanation is about."""
+    """State of the pod in an explanation."""
 
     ENDED = "Ended"
     BOUND = "Bound"
@@ -49,7 +49,7 @@ class PluginRejection(msgspec.Struct, frozen=True, rename="camel"):
     reasons: Sequence[str]
     code: str
     hint: str
-    """What would let the pod fit as far as this plugin is concerned; "" if the reasons are all there is to say."""
+    """Change after which the plugin accepts one of the nodes; "" if the reasons suffice."""
 
 
 class RejectedNodes(msgspec.Struct, frozen=True, rename="camel"):

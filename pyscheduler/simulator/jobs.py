@@ -31,7 +31,6 @@ class SimulatedPod:
     run_seconds: float | None
     """None: it runs until the end."""
     requests: Mapping[str, int]
-    pending_since: float
     node: str = ""
     bound_at: float = 0.0
     running_since: float | None = None

@@ -144,9 +144,7 @@ class Simulation(Harness):
         if (manifest.get("status") or {}).get("phase") in _ENDED:
             return
         job = self._job_of(pod)
-        member = SimulatedPod(
-            key, manifest, workload, job, pod_run_seconds(manifest, workload), pod.requests.effective, self.now
-        )
+        member = SimulatedPod(key, manifest, workload, job, pod_run_seconds(manifest, workload), pod.requests.effective)
         job.pods[key] = self._members[key] = self._unbound[key] = member
         job.created += 1
         self._last_change = self.now
@@ -332,7 +330,7 @@ class Simulation(Harness):
         manifest["metadata"] = {k: v for k, v in manifest["metadata"].items() if k not in ("uid", "creationTimestamp")}
         self._members[member.key] = self._unbound[member.key] = member
         self._apply_pod(manifest, member.workload, member.key)
-        member.pending_since = self._last_change = self.now
+        self._last_change = self.now
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 

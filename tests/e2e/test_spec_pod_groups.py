@@ -338,7 +338,7 @@ async def test_gang_is_placed_in_the_domain_with_room(story: Story) -> None:
 
 @pytest.mark.parametrize("gates", [TOPOLOGY_AWARE], ids=["topology"], indirect=True)
 async def test_gang_gets_devices_for_an_extended_resource_within_a_domain(story: Story) -> None:
-    """No node lists the resource: what fits into a domain cannot be told from the resources of its nodes."""
+    """No node lists the resource, so the resources of a domain's nodes do not bound what fits into it."""
     driver, resource = Driver(story), f"{story.namespace}.example.com/gpu"
     await racks(story, r1=1, r2=1)
     for name, devices in (("r1", ("g1",)), ("r2", ("g1", "g2"))):
