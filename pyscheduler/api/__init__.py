@@ -111,6 +111,10 @@ from pyscheduler.api.topology import (
     PodAttributes,
     PodCount,
     PodKinds,
+    PodLabel,
+    PodsWith,
+    SelectedPods,
+    selected_by_labels,
 )
 from pyscheduler.api.victims import PotentialVictims, Reprieve
 
@@ -192,11 +196,13 @@ __all__ = [
     "PodGroupPlugin",
     "PodGroupPostFilterPlugin",
     "PodKinds",
+    "PodLabel",
     "PodLister",
     "PodNominator",
     "PodObject",
     "PodSignature",
     "PodSignatureGroup",
+    "PodsWith",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PotentialVictims",
@@ -221,6 +227,7 @@ __all__ = [
     "ResourceKind",
     "ScorePlugin",
     "Scores",
+    "SelectedPods",
     "Selector",
     "Skip",
     "StateKey",
@@ -239,4 +246,5 @@ __all__ = [
     "WatchedObjects",
     "found_placement",
     "packed",
+    "selected_by_labels",
 ]

@@ -9,17 +9,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler.api.match import Selector
 from pyscheduler.api.pod import Pod, PodSignature
 
 NO_DOMAIN = 0
 """Domain id of nodes without the topology label."""
 _MAX_COUNTS = 64
 """Number of counts for which `PodKinds` caches values."""
+_MAX_LABELS = 64
+"""Number of labels in namespaces above which labels are given without namespaces."""
 
 
 class PodCount(ABC):
@@ -36,6 +40,14 @@ class PodCount(ABC):
     def is_large(self) -> bool:
         """True if the value is so large that recomputing the counts is cheaper than caching them."""
         return False
+
+    @property
+    def selected(self) -> SelectedPods | None:
+        """Which pods count: those with all attributes of one of these sequences; None if any pod may count.
+
+        Others must count for 0. With this, a pod that no count selects costs nothing however many counts are kept.
+        """
+        return None
 
     @abstractmethod
     def of(self, signature: PodSignature) -> int:
@@ -99,6 +111,39 @@ class PodAttributes(ABC):
     @abstractmethod
     def of(self, signature: PodSignature) -> Collection[Hashable]:
         """Return the attributes of a pod of the signature; most have none. Must depend on the signature only."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodLabel(PodAttributes):
+    """Value of one label of pods, as it is and with the namespace as (namespace, value)."""
+
+    key: str
+
+    def of(self, signature: PodSignature) -> Collection[Hashable]:
+        value = signature.labels.get(self.key)
+        return () if value is None else (value, (signature.namespace, value))
+
+
+class PodsWith(NamedTuple):
+    """Pods with at least one of some attributes."""
+
+    attributes: PodAttributes
+    values: Collection[Hashable]
+
+
+SelectedPods = Sequence[Sequence[PodsWith]]
+"""Alternatives, each of which holds for pods with all of the attributes."""
+
+
+def selected_by_labels(selector: Selector, namespaces: Collection[str] | None) -> Sequence[PodsWith]:
+    """Return the labels that the selector requires, in these namespaces (None is any); () if it requires none."""
+    found = []
+    for key, operator, values in ((each.key, each.operator, each.values) for each in selector.requirements):
+        if operator == "In":
+            in_namespaces = namespaces is not None and len(namespaces) * len(values) <= _MAX_LABELS
+            wanted = {(name, value) for name in namespaces or () for value in values} if in_namespaces else {*values}
+            found.append(PodsWith(PodLabel(key), wanted))
+    return found
 
 
 class AttributeCounts(Counter[Any]):

@@ -47,15 +47,17 @@ from pyscheduler.intree.affinity.counts import (
     AffinityWeight,
     ExistingAntiAffinityCount,
     ExistingAntiAffinityKeys,
+    ExistingAntiAffinityTerms,
     IncomingPod,
     MatchingTermCount,
     MatchingTerms,
     PodsMatchingAllTerms,
     ScoringTermKeys,
+    ScoringTerms,
 )
 from pyscheduler.intree.affinity.domain_counts import DomainCounts, count_by_topology
 from pyscheduler.intree.affinity.hints import AffinityHints, all_match
-from pyscheduler.intree.affinity.matching_terms import ExistingAntiAffinityTerms, MatchingTermsCache, ScoringTerms
+from pyscheduler.intree.affinity.matching_terms import MatchingTermsCache
 from pyscheduler.intree.affinity.namespaces import NAMESPACE, NamespaceLister, labels_of
 from pyscheduler.intree.affinity.terms import Labels, Peers, Term, WeightedTerm, affinity_terms, stated_requirements
 

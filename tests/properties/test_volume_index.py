@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from pyscheduler.core.framework import object_store
 from pyscheduler.core.framework.object_store import ObjectStore
+from pyscheduler.intree._object_index import ObjectIndex
 from pyscheduler.intree.volumes.assume_cache import VolumeAssumeCache
 from pyscheduler.intree.volumes.claim import ClaimRequests, DelayedClaim
 from pyscheduler.intree.volumes.match import PersistentVolume
-from pyscheduler.intree.volumes.object_index import ObjectIndex
 from pyscheduler.intree.volumes.objects import read_claim
 from tests.properties.profiles import assert_caught, quick
 from tests.unit.intree.storage import Cluster, Manifest, claim, meta, spec, volume

@@ -86,7 +86,7 @@ def _one_per_domain(state: ClusterState, key: str, selector: Selector, namespace
     domains = state.table().topology(key).ids
     is_free = np.zeros(int(domains.max(initial=0)) + 1, np.bool_)
     is_free[domains[rows[room > 0]]] = True
-    for placed in state.placed.sets_after(0):
+    for placed in state.placed.sets:
         if placed.signature.namespace == namespace and selector.matches(placed.signature.labels):
             is_free[domains[[node.row for node in placed.nodes]]] = False
     is_free[NO_DOMAIN] = False

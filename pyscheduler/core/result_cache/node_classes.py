@@ -160,8 +160,7 @@ class NodeClasses:
             counter = axis.counter
             if not counter.is_kept:
                 return False
-            if counter.serial != placed.serial:
-                call_guarded(axis.plugin.name, self._point, placed.update, counter)
+            call_guarded(axis.plugin.name, self._point, placed.update, counter)
             changes = counter.since(axis.mark)
             if changes is None or len(changes) > _MAX_MOVES:
                 return False

@@ -14,7 +14,8 @@ import numpy as np
 
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
+from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount, SelectedPods
+from pyscheduler.core.state.counter_index import CounterIndex
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.pod_counters import AttributeCounter, InRows, PlacedPodSet, PodCounter, RowCounter
 
@@ -35,8 +36,9 @@ class PlacedPods:
 
     def __init__(self) -> None:
         self._sets: dict[tuple[int, bool], PlacedPodSet] = {}
-        """In the order of their serials."""
-        self.serial = 0
+        self._new_sets: dict[PlacedPodSet, None] = {}
+        """Sets of which the counters do not know yet."""
+        self._readers = CounterIndex()
         self._sets_of: Counter[int] = Counter()
         """Number of sets by template id."""
         self.templates_version = 0
@@ -61,9 +63,9 @@ class PlacedPods:
         key = (pod.signature.id, pod.deleting)
         pods = self._sets.get(key)
         if pods is None:
-            self.serial += 1
             self.views_version += 1  # a counter may count the set, and it does so when it is read
-            pods = self._sets[key] = PlacedPodSet(pod.signature, pod.deleting, self.serial)
+            pods = self._sets[key] = PlacedPodSet(pod.signature, pod.deleting)
+            self._new_sets[pods] = None
             self._count_sets(pod.signature.template.id, 1)
         number = pods.nodes.get(node, 0) + sign
         if number:
@@ -74,6 +76,12 @@ class PlacedPods:
             counter.add(node.row, sign, value)
         if not pods.nodes:
             del self._sets[key]
+            if self._new_sets.pop(pods, self) is self:
+                self._readers.remove_set(pods)
+            for counter in pods.unread:
+                del counter.new_sets[pods]
+            for counter in pods.counters:
+                del counter.counted_sets[pods]
             self._counted_sets -= len(pods.counters)
             self._count_sets(pod.signature.template.id, -1)
 
@@ -121,12 +129,14 @@ class PlacedPods:
         """Return the number of placed pods by attribute value, as a live read-only view."""
         counter = self._facets.get(facet)
         if counter is None:
-            counter = self._facets[facet] = AttributeCounter(facet)
+            counter = AttributeCounter(facet)
+            self._begin(counter, None)
+            self._facets[facet] = counter
             while len(self._facets) > KEEP_FACETS:
                 self._drop(self._facets.popitem(last=False)[1])
         elif len(self._facets) > _UNORDERED:
             self._facets.move_to_end(facet)
-        self._counted_sets += counter.update(self)
+        self.update(counter)
         return counter.counts
 
     def counter(self, count: PodCount, n: int) -> RowCounter:
@@ -135,9 +145,10 @@ class PlacedPods:
         if counter is None:
             counter = RowCounter(count, n)
             if count.is_large:
-                counter.update(self, keep=False)
+                counter.begin(self, self.sets, keep=False)
                 self.views_version += 1
                 return counter
+            self._begin(counter, count.selected)
             self._counts[count] = counter
             # The counts of a cluster's pods are of about the same size; the oldest one has reached it.
             most = _max_counts(next(iter(self._counts.values())).bytes)
@@ -147,32 +158,48 @@ class PlacedPods:
             self._counts.move_to_end(count)
         if n > len(counter.cells):
             counter.fit(n)
-        if counter.serial != self.serial:
-            self._counted_sets += counter.update(self)
+        self.update(counter)
         while self._counted_sets > MOST_COUNTED_SETS and len(self._counts) > KEEP_COUNTS:
             self._drop(self._counts.popitem(last=False)[1])
         return counter
 
-    def update(self, counter: RowCounter) -> None:
+    def _begin(self, counter: PodCounter[Any], selected: SelectedPods | None) -> None:
+        self._distribute()
+        try:
+            self._counted_sets += counter.begin(self, self._readers.add(counter, selected, self._sets.values()))
+        except BaseException:
+            self._readers.remove(counter)
+            raise
+
+    def update(self, counter: PodCounter[Any]) -> None:
         """Count pods of new signatures in a counter that was returned before."""
-        self._counted_sets += counter.update(self)
+        if self._new_sets:
+            self._distribute()
+        if counter.new_sets:
+            self._counted_sets += counter.update(self)
+
+    def _distribute(self) -> None:
+        """Let the counters that select a new set evaluate it when they are read."""
+        for pods in self._new_sets:
+            for counter in self._readers.add_set(pods):
+                pods.unread[counter] = counter.new_sets[pods] = None
+        self._new_sets = {}
 
     def _drop(self, counter: PodCounter[Any]) -> None:
         counter.is_kept = False
+        counter.forget_new()
+        self._readers.remove(counter)
         self.views_version += 1
-        for pods in self._sets.values():
-            self._counted_sets -= pods.counters.pop(counter, None) is not None
+        for pods in counter.counted_sets:
+            del pods.counters[counter]
+        self._counted_sets -= len(counter.counted_sets)
 
     # -- sets for counters -------------------------------------------------------------------------------------------
 
-    def sets_after(self, serial: int) -> Sequence[PlacedPodSet]:
-        """Return the sets with a greater serial."""
-        found: list[PlacedPodSet] = []
-        for pods in reversed(self._sets.values()):  # mostly one set is new
-            if pods.serial <= serial:
-                break
-            found.append(pods)
-        return found
+    @property
+    def sets(self) -> Sequence[PlacedPodSet]:
+        """All sets, in the order of their appearance."""
+        return [*self._sets.values()]
 
     def in_rows(self, pods: PlacedPodSet) -> InRows:
         """Return the nodes of a set as arrays, cached since several counts often begin in a row."""

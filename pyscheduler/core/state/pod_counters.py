@@ -1,14 +1,14 @@
 """Counts of placed pods per node, per domain and per attribute, kept current by the pods that they count.
 
-Placed pods form sets of one signature (`PlacedPodSet`). A counter evaluates its plugin's definition once per set. From
-then on `PlacedPods.changed` adds every pod that comes or goes to the counters that count its set: a pod that none
-counts costs nothing, and a read costs only the sets that are new since the last one.
+Placed pods form sets of one signature (`PlacedPodSet`). A counter evaluates its plugin's definition once for each set
+that it may count. From then on `PlacedPods.changed` adds every pod that comes or goes to the counters that count its
+set: a pod that none counts costs nothing, and a read costs only the sets that are new since the last one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -44,24 +44,17 @@ class PlacedPodSet:
 
     signature: PodSignature
     deleting: bool
-    serial: int
-    """Number of the set in the order of appearance, from 1 on."""
     nodes: dict[NodeRow, int] = field(default_factory=dict)
     counters: dict[PodCounter[Any], Any] = field(default_factory=dict)
     """The counters that count these pods, each with the value of one pod."""
+    unread: dict[PodCounter[Any], None] = field(default_factory=dict)
+    """The counters that may count these pods and have not evaluated them yet."""
     in_rows: InRows | None = None
     """Cached arrays of `nodes`."""
 
 
 class PodSets(Protocol):
     """The sets of placed pods, as counters read them."""
-
-    serial: int
-    """Serial of the newest set."""
-
-    def sets_after(self, serial: int) -> Sequence[PlacedPodSet]:
-        """Return the sets with a greater serial."""
-        ...
 
     def in_rows(self, pods: PlacedPodSet) -> InRows:
         """Return the nodes of a set as arrays."""
@@ -71,36 +64,51 @@ class PodSets(Protocol):
 class PodCounter(ABC, Generic[V]):
     """A count of placed pods; V is what one pod counts for."""
 
-    __slots__ = ("is_kept", "serial")
+    __slots__ = ("counted_sets", "is_kept", "new_sets")
 
     def __init__(self) -> None:
-        self.serial = 0
-        """Serial of the newest set that is counted."""
+        self.new_sets: dict[PlacedPodSet, None] = {}
+        """Sets that may count and are not evaluated yet."""
+        self.counted_sets: dict[PlacedPodSet, None] = {}
+        """Sets that count."""
         self.is_kept = True
         """False if it does not follow the pods any more."""
 
-    def update(self, placed: PodSets, keep: bool = True) -> int:
-        """Count the sets that appeared since the last update; return how many of them count.
+    def begin(self, placed: PodSets, sets: Collection[PlacedPodSet], keep: bool = True) -> int:
+        """Count these sets; return how many of them count.
 
-        If the plugin raises, none is counted, and the next update evaluates them again. Without `keep`, the counter is
-        for one use and does not follow the pods.
+        Without `keep`, the counter is for one use and does not follow the pods.
         """
-        if self.serial == placed.serial:
-            return 0
-        counted = [*self._evaluate(placed.sets_after(self.serial))]
+        counted = [*self._evaluate(sets)]
         for pods, value in counted:
             if keep:
-                pods.counters[self] = value
+                pods.counters[self], self.counted_sets[pods] = value, None
             self._add_set(placed, pods, value)
-        self.serial = placed.serial
         return len(counted)
+
+    def update(self, placed: PodSets) -> int:
+        """Count the new sets; return how many of them count.
+
+        If the plugin raises, none is counted, and the next update evaluates them again.
+        """
+        if not self.new_sets:
+            return 0
+        number = self.begin(placed, [*self.new_sets])
+        self.forget_new()
+        return number
+
+    def forget_new(self) -> None:
+        """Remove all new sets."""
+        for pods in self.new_sets:
+            del pods.unread[self]
+        self.new_sets = {}
 
     @abstractmethod
     def add(self, row: int, pods: int, value: V) -> None:
         """Add pods in a row, or remove them if negative."""
 
     @abstractmethod
-    def _evaluate(self, sets: Sequence[PlacedPodSet]) -> Iterable[tuple[PlacedPodSet, V]]:
+    def _evaluate(self, sets: Collection[PlacedPodSet]) -> Iterable[tuple[PlacedPodSet, V]]:
         """Yield the sets that count, each with the value of one pod."""
 
     @abstractmethod
@@ -173,13 +181,14 @@ class RowCounter(PodCounter[int]):
             sums = self._sums[id(domains)] = SumsByDomain(self, domains)
         return sums
 
-    def _evaluate(self, sets: Sequence[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:
+    def _evaluate(self, sets: Collection[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:
         if not self._count.terminating:
             sets = [pods for pods in sets if not pods.deleting]
         if len(sets) == 1:  # a pod with labels of its own
-            (value,) = self._count.of_all([sets[0].signature])
+            (only,) = sets
+            (value,) = self._count.of_all([only.signature])
             if value:
-                yield sets[0], value
+                yield only, value
             return
         signatures = list({pods.signature.id: pods.signature for pods in sets}.values())
         values = dict(zip((each.id for each in signatures), self._count.of_all(signatures), strict=True))
@@ -273,7 +282,7 @@ class AttributeCounter(PodCounter[Collection[Hashable]]):
                 del counts[attribute]
             counts.version += not before or not before + pods
 
-    def _evaluate(self, sets: Sequence[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, Collection[Hashable]]]:
+    def _evaluate(self, sets: Collection[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, Collection[Hashable]]]:
         for pods in sets:
             values = tuple(self._attributes.of(pods.signature))
             if values:

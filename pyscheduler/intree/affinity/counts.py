@@ -10,14 +10,28 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
-from pyscheduler.api import PodAttributes, PodCount, PodSignature
+from pyscheduler.api import (
+    PodAttributes,
+    PodCount,
+    PodLabel,
+    PodSignature,
+    PodsWith,
+    SelectedPods,
+    selected_by_labels,
+)
 from pyscheduler.api.pod import LARGE
 from pyscheduler.intree._term_matcher import SMALL, MappingRows
 from pyscheduler.intree.affinity.matching import PeersMatcher, are_many, included_by_all, rows_of, times_included
-from pyscheduler.intree.affinity.terms import NO_TERMS, Labels, Peers, Term, WeightedTerm, affinity_terms
+from pyscheduler.intree.affinity.terms import NO_LABELS, NO_TERMS, Labels, Peers, Term, WeightedTerm, affinity_terms
 
 _MANY = 256
 """Number of terms of a pod above which its counts are not cached."""
+TOO_MANY_TERMS = "too much"
+"""Marker for the terms of a pod that has too many to list."""
+MAX_TERMS = 64
+"""Number of terms of one pod, and of terms that match one, above which incoming pods are compared by all labels."""
+_MAX_BYTES = 16 * 1024
+"""Size in bytes of a pod with too many terms: cached terms outlive the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,10 @@ class PodsMatchingAllTerms(_TermCount):
     def is_large(self) -> bool:
         return len(self.peers) > _MANY
 
+    @property
+    def selected(self) -> SelectedPods:
+        return [[pods for peers in self.peers for pods in _selected(peers)]]
+
     def of(self, signature: PodSignature) -> int:
         return int(all(peers.include(signature) for peers in self.peers))
 
@@ -97,6 +115,10 @@ class MatchingTermCount(_TermCount):
     @property
     def is_large(self) -> bool:
         return len(self.peers) > _MANY
+
+    @property
+    def selected(self) -> SelectedPods:
+        return [_selected(peers) for peers in self.peers]
 
     def of(self, signature: PodSignature) -> int:
         return sum(peers.include(signature) for peers in self.peers)
@@ -117,6 +139,12 @@ class ExistingAntiAffinityCount(_TermCount):
     @property
     def is_large(self) -> bool:
         return self.incoming_pod.is_large
+
+    @property
+    def selected(self) -> SelectedPods | None:
+        if isinstance(self.incoming_pod, IncomingPod):
+            return None
+        return [[PodsWith(ExistingAntiAffinityTerms(), {*self.incoming_pod.terms, TOO_MANY_TERMS})]]
 
     def of(self, signature: PodSignature) -> int:
         return _matching_weight(signature, self.key, self._terms, self.incoming_pod)
@@ -141,6 +169,13 @@ class AffinityWeight(_TermCount):
     @property
     def is_large(self) -> bool:
         return self.incoming_pod.is_large
+
+    @property
+    def selected(self) -> SelectedPods | None:
+        if isinstance(self.incoming_pod, IncomingPod):
+            return None
+        of_existing = PodsWith(ScoringTerms(self.required_weight), {*self.incoming_pod.terms, TOO_MANY_TERMS})
+        return [[of_existing], *[_selected(term.peers) for term, _ in self.preferred]]
 
     def of(self, signature: PodSignature) -> int:
         own = sum(self._weigh(weight) for term, weight in self.preferred if term.peers.include(signature))
@@ -210,6 +245,31 @@ class ScoringTermKeys(PodAttributes):
         return scoring_terms(signature, self.required_weight).keys()
 
 
+@dataclass(frozen=True, slots=True)
+class ExistingAntiAffinityTerms(PodAttributes):
+    """Terms of the required anti-affinity of pods."""
+
+    def of(self, signature: PodSignature) -> Collection[Hashable]:
+        return _terms_or_marker(signature, affinity_terms(signature).anti_affinity)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringTerms(PodAttributes):
+    """Terms of pods that score nodes for incoming pods."""
+
+    required_weight: int
+
+    def of(self, signature: PodSignature) -> Collection[Hashable]:
+        by_key = scoring_terms(signature, self.required_weight).values()
+        return _terms_or_marker(signature, [weighted.term for each in by_key for weighted in each])
+
+
+def _terms_or_marker(signature: PodSignature, terms: Collection[Term]) -> Collection[Hashable]:
+    if len(terms) > MAX_TERMS or (terms and signature.size > _MAX_BYTES):
+        return (TOO_MANY_TERMS,)
+    return frozenset(terms)
+
+
 def scoring_terms(signature: PodSignature, required_weight: int) -> Mapping[str, tuple[WeightedTerm, ...]]:
     """Return the terms that score nodes for incoming pods, by topology key; weights below 0 are anti-affinity."""
     if affinity_terms(signature) is NO_TERMS:
@@ -235,3 +295,10 @@ _scoring_terms_by_signature: WeakKeyDictionary[PodSignature, dict[int, Mapping[s
     WeakKeyDictionary()
 )
 """By signature and weight of required terms. An entry is dropped with the last pod of its signature."""
+
+
+def _selected(peers: Peers) -> Sequence[PodsWith]:
+    if peers.selector is None:
+        return [PodsWith(PodLabel(""), ())]
+    in_any = peers.namespace_selector is not None and peers.namespace_selector.matches(NO_LABELS)
+    return selected_by_labels(peers.selector, None if in_any else peers.namespaces)

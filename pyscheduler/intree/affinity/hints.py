@@ -11,9 +11,8 @@ from collections.abc import Collection, Hashable, Sequence
 
 from pyscheduler.api import Action, ClusterEvent, Handle, NodeObject, NodeTable, Pod, PodSignature, QueueingHint
 from pyscheduler.intree._hints import occupied_node, queue_if
-from pyscheduler.intree.affinity.counts import PodsMatchingAllTerms
+from pyscheduler.intree.affinity.counts import ExistingAntiAffinityTerms, PodsMatchingAllTerms
 from pyscheduler.intree.affinity.domain_counts import count_by_topology
-from pyscheduler.intree.affinity.matching_terms import ExistingAntiAffinityTerms
 from pyscheduler.intree.affinity.namespaces import NamespaceLister, labels_of
 from pyscheduler.intree.affinity.terms import NO_LABELS, NO_TERMS, Labels, Term, affinity_terms
 

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from pyscheduler.api import Handle
 from pyscheduler.api.devices import DeviceClass
 from pyscheduler.api.resources import is_extended
+from pyscheduler.intree._object_index import ObjectIndex
 from pyscheduler.intree.resource_claims.objects import DEVICE_CLASS, reader
-from pyscheduler.intree.volumes.object_index import ObjectIndex
 
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Prefix of the resource name by which a container may request a device of any class."""

@@ -7,10 +7,10 @@ from functools import cache, partial
 
 from pyscheduler.api import Handle, ResourceKind
 from pyscheduler.api.devices import DeviceTaintRule, ResourceSlice
+from pyscheduler.intree._object_index import ObjectIndex
 from pyscheduler.intree.devices.inventory import Inventory
 from pyscheduler.intree.devices.taints import apply_taint_rules
 from pyscheduler.intree.resource_claims.objects import SLICE, reader
-from pyscheduler.intree.volumes.object_index import ObjectIndex
 
 
 class DeviceState:

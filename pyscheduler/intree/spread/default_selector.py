@@ -5,7 +5,7 @@ Matches kube-scheduler's DefaultSelector. A pod that no Service or owner selects
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ from pyscheduler.api import Handle, PodSignature, Requirement, ResourceKind, Sel
 from pyscheduler.api.match import SelectorError
 from pyscheduler.api.objects import LabelSelector
 from pyscheduler.intree._label_selectors import read_selector
+from pyscheduler.intree._object_index import Key, ObjectIndex
 
 SERVICES = ResourceKind("", "v1", "services", "Service")
 REPLICATION_CONTROLLERS = ResourceKind("", "v1", "replicationcontrollers", "ReplicationController")
@@ -44,9 +45,13 @@ class DefaultSelectors:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._owned = {owner: handle.objects[kind] for owner, kind in _OWNERS.items()}
-        self._services: dict[str, list[Json]] = {}
-        """Selectors of Services, by namespace."""
-        self._indexed = -1
+        services = handle.objects[SERVICES]
+        self._services: ObjectIndex[_Service] = ObjectIndex(
+            handle,
+            SERVICES,
+            lambda key: _service(key, services[key]) if key in services else None,
+            _Service.first_label,
+        )
 
     def of(self, signature: PodSignature, last: DefaultSelector | None) -> DefaultSelector:
         """Return the current selector, without requirements if nothing selects the pod.
@@ -60,8 +65,6 @@ class DefaultSelectors:
         by_owner = _selector_in(owner) if owner is not None else None
         if last is not None and last.services == services and last.by_owner == by_owner:
             return last._replace(owner=owner)
-        if services != self._indexed:
-            self._index(services)
         selector = self._deduce(signature, by_owner)
         if last is not None and last.selector == selector:
             selector = last.selector
@@ -73,19 +76,10 @@ class DefaultSelectors:
         known = self._owned.get((owner.api_version, owner.kind)) if owner is not None else None
         return known.get((signature.namespace, owner.name)) if known and owner is not None else None
 
-    def _index(self, version: int) -> None:
-        self._indexed = version
-        self._services = {}
-        for (namespace, _), service in self._handle.objects[SERVICES].items():
-            selected = _selector_in(service)
-            if selected:
-                self._services.setdefault(namespace, []).append(selected)
-
     def _deduce(self, signature: PodSignature, by_owner: Json | None) -> Selector:
         labels: dict[str, Any] = {}
-        for selected in self._services.get(signature.namespace, ()):
-            if all(signature.labels.get(key) == value for key, value in selected.items()):
-                labels.update(selected)
+        for service in self._services_of(signature):
+            labels.update(service.selector)
         requirements: set[Requirement] = set()
         if by_owner is not None and signature.owner is not None:
             if _OWNERS[signature.owner.api_version, signature.owner.kind] is REPLICATION_CONTROLLERS:
@@ -95,6 +89,30 @@ class DefaultSelectors:
         requirements.update(Requirement(key, "In", (str(value),)) for key, value in labels.items())
         # Sorted, so that the pods of one group share one selector and thereby its counts.
         return Selector(tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values))))
+
+    def _services_of(self, signature: PodSignature) -> Iterator[_Service]:
+        for label in signature.labels.items():
+            for service in self._services.by_value((signature.namespace, *label)).values():
+                if service.selector.items() <= signature.labels.items():
+                    yield service
+
+
+class _Service(NamedTuple):
+    """Selector of a Service, with at least one label."""
+
+    namespace: str
+    selector: Json
+
+    def first_label(self) -> Iterable[Hashable]:
+        """Return the label by which the Service is found."""
+        return ((self.namespace, *next(iter(self.selector.items()))),)
+
+
+def _service(key: Key, obj: Json | None) -> _Service | None:
+    selector = _selector_in(obj) if obj is not None else None
+    if not selector or not all(isinstance(value, str) for value in selector.values()):
+        return None
+    return _Service(key[0], selector)
 
 
 def _selector_in(obj: Json) -> Json | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from pyscheduler.api import Handle, ResourceKind
+from pyscheduler.intree._object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.claim import DelayedClaim
 from pyscheduler.intree.volumes.match import PersistentVolume, claim_of_volume, read_volume
-from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.objects import VOLUME, Object, ParsedObjects, name_of, namespace_of, text
 
 _SPARE = 64

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from pyscheduler.api import Handle, NodeInfo, Pod, PodSignature, ResourceKind, StatusError
+from pyscheduler.intree._object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.attachable import (
     Attachable,
     CannotAttach,
@@ -20,7 +21,6 @@ from pyscheduler.intree.volumes.attachable import (
     csi_handle,
     needs_attaching,
 )
-from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.objects import (
     CLAIM,
     STORAGE_CLASS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from pyscheduler.api import Handle
-from pyscheduler.intree.volumes.object_index import ObjectIndex
+from pyscheduler.intree._object_index import ObjectIndex
 from pyscheduler.intree.volumes.objects import CSI_NODE, Object, field, items, text
 
 _MAX_LIMIT = (1 << 31) - 1

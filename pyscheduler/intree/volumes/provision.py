@@ -11,10 +11,10 @@ import msgspec
 
 from pyscheduler.api import Handle, Requirement, Selector, StatusError
 from pyscheduler.api.match import SelectorError
+from pyscheduler.intree._object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.capacity_index import CapacityIndex, FreeCapacity
 from pyscheduler.intree.volumes.claim import ClaimRequest, DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import Affinity
-from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.objects import (
     CSI_STORAGE_CAPACITY,
     Object,

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from pyscheduler.core.state import ClusterState, PodSignatures
+from pyscheduler.intree.affinity import counts
 from pyscheduler.intree.affinity import matching_terms as module
-from pyscheduler.intree.affinity.counts import IncomingPod, MatchingTerms
-from pyscheduler.intree.affinity.matching_terms import ExistingAntiAffinityTerms, MatchingTermsCache, ScoringTerms
+from pyscheduler.intree.affinity.counts import ExistingAntiAffinityTerms, IncomingPod, MatchingTerms, ScoringTerms
+from pyscheduler.intree.affinity.matching_terms import MatchingTermsCache
 from pyscheduler.testing import PodBuilder, node, pod
 
 from .affinity import HOST, IS_WEB, ZONE, has, plugin, term
@@ -80,25 +81,77 @@ def test_scoring_terms_give_equal_matching_terms() -> None:
     assert cluster.matching(one) != cluster.matching(two) != cluster.matching(pod("db"))
 
 
-@pytest.mark.parametrize("most", [module._MAX_TERMS, -1], ids=["by matching terms", "by all labels"])
+@pytest.mark.parametrize("most", [counts.MAX_TERMS, -1], ids=["by matching terms", "by all labels"])
 def test_affinity_weights_are_cached_per_signature(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_TERMS", most)
+    monkeypatch.setattr(module, "MAX_TERMS", most)
     subject, cluster = plugin(), TermCacheFixture(pod("fan").preferred_pod_affinity(7, term(IS_WEB, ZONE)))
     web, nodes = WEB.build(cluster.signatures), cluster.state.table()
     assert subject._affinity_weights(web, (ZONE,), nodes) is subject._affinity_weights(web, (ZONE,), nodes)
 
 
-@pytest.mark.parametrize("many", ["terms of one pod", "terms of all", "bytes of one that has terms"])
+@pytest.mark.parametrize(
+    "many",
+    [
+        "terms of one pod",
+        "terms that match",
+        "terms that require no label",
+        "terms of all pods",
+        "bytes of a pod with terms",
+    ],
+)
 def test_incoming_pods_are_compared_by_all_labels_if_terms_are_too_many(
     many: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terms = [term(has("turn", "In", str(i)), HOST) for i in range(module._MAX_TERMS + 1)]
+    numbers = [str(i) for i in range(counts.MAX_TERMS + 1)]
     placed: dict[str, Any] = {
-        "terms of one pod": [pod("greedy").pod_anti_affinity(*terms)],
-        "terms of all": [pod(f"p{i}").pod_anti_affinity(each) for i, each in enumerate(terms)],
-        "bytes of one that has terms": [OFF_WEB],
+        "terms of one pod": [pod("greedy").pod_anti_affinity(*[term(has("turn", "In", i), HOST) for i in numbers])],
+        "terms that match": [off(has("app", "In", "web", i)) for i in numbers],
+        "terms that require no label": [off(has("turn", "NotIn", i)) for i in numbers],
     }
-    if many.startswith("bytes"):
-        monkeypatch.setattr(module, "_MAX_BYTES", -1)
-    cluster = TermCacheFixture(pod("harmless"), *placed[many])
+    if many == "terms of all pods":
+        monkeypatch.setattr(module, "_MAX_EXISTING_TERMS", 0)
+    if many == "bytes of a pod with terms":
+        monkeypatch.setattr(counts, "_MAX_BYTES", -1)
+    cluster = TermCacheFixture(pod("harmless"), *placed.get(many, [OFF_WEB]))
     assert isinstance(cluster.matching(WEB), IncomingPod)
+
+
+def test_hundreds_of_apps_with_terms_of_their_own_are_found_by_their_labels() -> None:
+    chart = {"managed-by": "chart", "tier": "front"}
+    apps = [{**chart, "app": f"a{i}", "version": "1"} for i in range(300)]
+    cluster = TermCacheFixture(*[off({"matchLabels": labels}) for labels in apps])
+    matching = cluster.matching(labelled(pod("another"), {**apps[7], "index": "4"}))
+    assert isinstance(matching, MatchingTerms)
+    assert [each.peers.selector.matches(apps[7]) for each in matching.terms if each.peers.selector] == [True]
+    for number, labels in enumerate(apps):
+        candidates = [*cluster.cache._index.candidates(labels)]
+        assert len(candidates) <= 4, f"app {number} is compared with the terms of {len(candidates)} apps"
+
+
+def test_terms_leave_the_index_with_their_last_pod() -> None:
+    repeated, unlabelled = has("app", "In", "web", "web", "db"), has("app", "Exists")
+    cluster = TermCacheFixture(off(repeated, "a"), off(repeated, "b"), off(unlabelled, "c"))
+
+    def number() -> int:
+        matching = cluster.matching(WEB)
+        assert isinstance(matching, MatchingTerms)
+        return len(matching.terms)
+
+    numbers = [number()]
+    for name in ("a", "b", "c"):
+        cluster.state.remove(name)
+        numbers.append(number())
+    assert numbers == [2, 2, 1, 0]
+    assert not cluster.cache._index._by_label
+
+
+def off(selector: dict[str, Any], name: str = "") -> PodBuilder:
+    """Return a pod with required anti-affinity to the selected pods."""
+    return pod(name or f"off-{selector}").pod_anti_affinity(term(selector, HOST))
+
+
+def labelled(built: PodBuilder, labels: dict[str, str]) -> PodBuilder:
+    """Return the pod with labels."""
+    for key, value in labels.items():
+        built = built.label(key, value)
+    return built

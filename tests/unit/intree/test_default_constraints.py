@@ -70,6 +70,12 @@ SETS = (REPLICA_SETS, obj("owner", {"selector": TEAM_RED}))
         pytest.param(RED_WEB, [service(app="web", team="blue")], "", id="Service with further labels"),
         pytest.param(RED_WEB, [(SERVICES, obj("s", {})), service("t")], "", id="Services that select nothing"),
         pytest.param(RED_WEB, [(SERVICES, obj("s", None)), (SERVICES, {"metadata": {}})], "", id="malformed Services"),
+        pytest.param(
+            RED_WEB,
+            [service("a", team="red", app="web"), (SERVICES, obj("b", {"selector": {"app": []}}))],
+            "app In web, team In red",
+            id="beside a malformed one",
+        ),
         pytest.param(owned("ReplicaSet"), [SETS], "team In red, x Exists ", id="a ReplicaSet"),
         pytest.param(
             owned("ReplicaSet"), [SETS, service(app="web", team="red")], "app In web, team In red, x Exists ", id="both"

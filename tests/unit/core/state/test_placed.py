@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pyscheduler.api import PodAttributes, PodCount
+from pyscheduler.api import PodAttributes, PodCount, PodsWith, Requirement, SelectedPods, Selector, selected_by_labels
 from pyscheduler.api.pod import PodSignature
 from pyscheduler.api.topology import Domains
 from pyscheduler.core.state import ClusterState, PodSignatures, placed, pod_counters
@@ -216,6 +216,75 @@ def _broken_for_odd(of: Any) -> Any:
         return of(self, signature)
 
     return broken_of
+
+
+@dataclass(frozen=True)
+class SelectedApp(App):
+    """Count of the pods of one app, that declares which pods it selects; it lists the evaluated pods."""
+
+    evaluated: list[str] = field(default_factory=list, compare=False)
+
+    @property
+    def selected(self) -> SelectedPods:
+        return [selected_by_labels(Selector((Requirement("app", "In", (self.name,)),)), None)]
+
+    def of(self, signature: PodSignature) -> int:
+        self.evaluated.append(signature.labels["app"])
+        return super().of(signature)
+
+
+def test_pods_of_new_signatures_are_evaluated_only_by_counts_that_select_them(world: PlacedPodsFixture) -> None:
+    counts = {name: SelectedApp(name) for name in ("web", "db", "cache")}
+
+    def read() -> dict[str, list[int]]:
+        return {name: world.state.table().count_pods(count).tolist() for name, count in counts.items()}
+
+    assert read() == {"web": [1, 0, 2], "db": [0, 1, 0], "cache": [0, 0, 0]}
+    for count in counts.values():
+        count.evaluated.clear()
+    for i in range(3):
+        world.state.place(pod(f"c{i}").label("app", "cache").label("i", str(i)).build(world.signatures), f"n{i + 1}")
+    assert read() == {"web": [1, 0, 2], "db": [0, 1, 0], "cache": [1, 1, 1]}
+    assert {name: count.evaluated for name, count in counts.items()} == {"web": [], "db": [], "cache": ["cache"] * 3}
+
+
+def test_pods_that_end_before_a_count_is_read_leave_nothing_behind(world: PlacedPodsFixture) -> None:
+    world.state.table().count_pods(SelectedApp("cache"))
+    world.state.table().count_pods(App("web"))
+    counters = [*world.state.placed._counts.values()]
+    for i in range(10):
+        world.state.place(pod("c").label("app", "cache").label("i", str(i)).build(world.signatures), "n1")
+        if i % 2:
+            world.state.table().count_pods(App("web"))
+        world.state.remove(pod("c").build().uid)
+    assert not any(counter.new_sets for counter in counters)
+    assert not world.state.placed._new_sets
+
+
+@dataclass(frozen=True)
+class BrokenAttributes(PodAttributes):
+    """Attributes that cannot be read."""
+
+    def of(self, signature: PodSignature) -> tuple[str, ...]:
+        raise RuntimeError("no attributes")
+
+
+@dataclass(frozen=True)
+class SelectedByBroken(App):
+    """Count that selects pods by attributes that cannot be read."""
+
+    @property
+    def selected(self) -> SelectedPods:
+        return [[PodsWith(BrokenAttributes(), ("x",))]]
+
+
+def test_failing_attributes_select_every_pod(world: PlacedPodsFixture) -> None:
+    table = world.state.table()
+    table.count_pods(SelectedByBroken("web"))
+    world.place("w4", "web-2", "n2")
+    world.place("w5", "web", "n2")
+    assert table.count_pods(SelectedByBroken("web-2")).tolist() == [0, 1, 0]
+    assert table.count_pods(SelectedByBroken("web")).tolist() == [1, 1, 2]
 
 
 def test_attribute_counts_follow_pods_and_nodes(world: PlacedPodsFixture) -> None:
