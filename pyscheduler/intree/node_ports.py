@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 
 from pyscheduler.api import (
     NODE,
@@ -20,24 +19,17 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
-    PodAttributes,
-    PodCount,
-    PodSignature,
     PodSignatureGroup,
-    PodsWith,
     PreFilterPlugin,
     QueueingHint,
     Reads,
     Rejection,
-    SelectedPods,
     Skip,
 )
 from pyscheduler.api.pod import WILDCARD_IP, host_ports
 from pyscheduler.intree._hints import occupied_node, queue_if
 
 PORT_TAKEN = Rejection("node(s) didn't have free ports for the requested pod ports")
-_MANY = 256
-"""Number of ports above which the pods in conflict are counted again in each attempt."""
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):
@@ -71,45 +63,11 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         statuses = NodeToStatus(len(nodes))
-        taken = nodes.count_pods(PodsInConflict(pod.signature.host_ports)) > 0
+        wanted = pod.signature.host_ports
+        taken = nodes.by_ports(lambda used: _conflict(wanted, used))
         if taken.any():
-            statuses.reject(taken, PORT_TAKEN)
+            statuses.reject(taken != 0, PORT_TAKEN)
         return statuses
-
-
-@dataclass(frozen=True, slots=True)
-class PodsInConflict(PodCount):
-    """Count of pods that use one of these ports."""
-
-    wanted: frozenset[HostPort]
-
-    @property
-    def terminating(self) -> bool:
-        return True
-
-    @property
-    def is_large(self) -> bool:
-        return len(self.wanted) > _MANY
-
-    @property
-    def selected(self) -> SelectedPods:
-        return [[PodsWith(PortNumbers(), PortNumbers.of_ports(self.wanted))]]
-
-    def of(self, signature: PodSignature) -> int:
-        return int(_conflict(self.wanted, signature.host_ports))
-
-
-@dataclass(frozen=True, slots=True)
-class PortNumbers(PodAttributes):
-    """Host ports of pods, as (protocol, port)."""
-
-    def of(self, signature: PodSignature) -> Collection[Hashable]:
-        return self.of_ports(signature.host_ports)
-
-    @staticmethod
-    def of_ports(ports: frozenset[HostPort]) -> Collection[Hashable]:
-        """Return the ports without their addresses."""
-        return {(port.protocol, port.port) for port in ports}
 
 
 def _conflict(wanted: frozenset[HostPort], used: frozenset[HostPort]) -> bool:
