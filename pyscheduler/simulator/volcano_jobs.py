@@ -25,6 +25,8 @@ def volcano_workload(placed: PlacedManifest, run_seconds: float | None) -> Simul
     if isinstance(spec, str):
         raise problem(placed, spec)
     restarts_whole = _restarts_whole(placed, spec)
+    if spec.volumes:
+        raise problem(placed, "spec.volumes: cannot be simulated")
     if spec.replicas > MAX_PODS:
         raise problem(placed, f"spec.tasks: has {spec.replicas} pods, at most {MAX_PODS} are simulated")
     for task in spec.tasks:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pyscheduler.controllers.volcano.job_spec import ACTIONS, EVENTS, PLUGINS, read_spec
+from pyscheduler.controllers.volcano.job_plugins import PLUGINS
+from pyscheduler.controllers.volcano.job_spec import ACTIONS, EVENTS, read_spec
 from pyscheduler.controllers.volcano.pod_group_status import pod_group_status
 from pyscheduler.controllers.volcano.queue_status import queue_status
 from pyscheduler.embedded.server_state import WriteOptions

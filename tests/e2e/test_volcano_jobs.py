@@ -6,6 +6,7 @@ permissions of manifests/overlays/batch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +20,13 @@ from tests.e2e.audit import AuditLog, Right, forbidden, granted, used
 from tests.e2e.client import ApiClient, Json
 from tests.e2e.plane import REAL, Plane, new_namespace, opened, real
 from tests.e2e.scheduler import ROOT, create_documents, install_batch, scheduler_with
-from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
+from tests.e2e.workloads import POOL, hollow_nodes, placed, pod, pod_spec
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CONFIG = ROOT / "config" / "batch.yaml"
 ROLE = ROOT / "manifests" / "overlays" / "batch" / "volcano-jobs.yaml"
+EXAMPLES = ROOT / "manifests" / "examples" / "volcano"
 SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 QUEUE_STATUS = Right("scheduling.volcano.sh", "queues/status", "patch")
@@ -96,6 +98,27 @@ class Jobs:
         )
         status: Json = found["status"]
         return status
+
+    async def run_example(self, name: str) -> dict[str, Json]:
+        """Run the Job of an example to completion; return the specs of its pods by name, while they run."""
+        manifest = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+        for task in manifest["spec"]["tasks"]:
+            task["template"]["spec"]["nodeSelector"] = {POOL: self.namespace}
+        await self.api.create(self.path, manifest)
+        await self.until_phase(name, "Running")
+        running = await self.api.get(self.pods)
+        await self.until_phase(name, "Completed")
+        return {each["metadata"]["name"]: each["spec"] for each in running["items"]}
+
+    async def names(self, resource: str, group: str = "api/v1") -> list[str]:
+        """Return the names of the objects of a resource."""
+        found = await self.api.get(f"/{group}/namespaces/{self.namespace}/{resource}")
+        return [each["metadata"]["name"] for each in found["items"]]
+
+
+def variables(spec: Json) -> dict[str, str]:
+    """Return the variables of a pod's container that have a value."""
+    return {each["name"]: each["value"] for each in spec["containers"][0]["env"] if "value" in each}
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -171,6 +194,96 @@ async def test_job_restarts_after_failures_until_max_retry(cluster: Cluster, job
         # Events are written after the status, in the background.
         events = await jobs.api.until(path, lambda found: len(notes_of(found)) == 2)
         assert all("failed with exit code 7" in note for note in notes_of(events))
+
+
+async def test_mpi_job_has_hosts_and_keys_which_are_deleted_with_it(
+    cluster: Cluster, jobs: Jobs, tmp_path: Path
+) -> None:
+    async with (
+        hollow_nodes(cluster.plane, jobs.namespace, 3, cpu="1"),
+        scheduler_with(cluster.plane, CONFIG, tmp_path),
+    ):
+        pods = await jobs.run_example("mpi")
+        assert variables(pods["mpi-launcher-0"]) == {"MPI_HOST": "mpi-worker-0.mpi,mpi-worker-1.mpi"}
+        [secret] = [name for name in await jobs.names("secrets") if name.endswith("-ssh")]
+        for spec in pods.values():
+            assert secret in [each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each]
+            assert spec["containers"][0]["ports"] == [
+                {"name": "mpijob-port", "containerPort": 22, "protocol": "TCP"},
+            ]
+        files = (await jobs.api.get(f"/api/v1/namespaces/{jobs.namespace}/secrets/{secret}"))["data"]
+        assert set(files) == {"id_rsa", "id_rsa.pub", "authorized_keys", "config"}
+        assert await jobs.names("networkpolicies", "apis/networking.k8s.io/v1") == [secret.removesuffix("-ssh")]
+        await jobs.api.delete(f"{jobs.path}/mpi")
+        path = f"/api/v1/namespaces/{jobs.namespace}/secrets"
+        await jobs.api.until(path, lambda found: all(each["metadata"]["name"] != secret for each in found["items"]))
+        await jobs.api.until(f"/apis/networking.k8s.io/v1/namespaces/{jobs.namespace}/networkpolicies", has_no_items)
+
+
+async def test_pods_of_pytorch_have_the_address_of_the_master_and_a_rank(
+    cluster: Cluster, jobs: Jobs, tmp_path: Path
+) -> None:
+    async with (
+        hollow_nodes(cluster.plane, jobs.namespace, 3, cpu="1"),
+        scheduler_with(cluster.plane, CONFIG, tmp_path),
+    ):
+        pods = await jobs.run_example("pytorch")
+    shared = {"MASTER_ADDR": "pytorch-master-0.pytorch", "MASTER_PORT": "23456", "WORLD_SIZE": "3"}
+    ranks = {"pytorch-master-0": "0", "pytorch-worker-0": "1", "pytorch-worker-1": "2"}
+    assert {name: variables(spec) for name, spec in pods.items()} == {
+        name: {**shared, "RANK": rank} for name, rank in ranks.items()
+    }
+    waiting = {name: [each["name"] for each in spec.get("initContainers", ())] for name, spec in pods.items()}
+    assert waiting == {name: ["wait-for-master"] * ("worker" in name) for name in ranks}
+
+
+async def test_pods_of_tensorflow_have_the_cluster(cluster: Cluster, jobs: Jobs, tmp_path: Path) -> None:
+    async with (
+        hollow_nodes(cluster.plane, jobs.namespace, 3, cpu="1"),
+        scheduler_with(cluster.plane, CONFIG, tmp_path),
+    ):
+        pods = await jobs.run_example("tensorflow")
+    workers = [f"tensorflow-worker-{i}.tensorflow:2222" for i in range(2)]
+    found = {name: json.loads(variables(spec)["TF_CONFIG"]) for name, spec in pods.items()}
+    assert [each["cluster"] for each in found.values()] == [
+        {"ps": ["tensorflow-ps-0.tensorflow:2222"], "worker": workers}
+    ] * 3
+    assert {name: each["task"] for name, each in found.items()} == {
+        "tensorflow-ps-0": {"type": "ps", "index": 0},
+        "tensorflow-worker-0": {"type": "worker", "index": 0},
+        "tensorflow-worker-1": {"type": "worker", "index": 1},
+    }
+
+
+async def test_invalid_argument_of_a_plugin_creates_nothing(cluster: Cluster, jobs: Jobs, tmp_path: Path) -> None:
+    async with scheduler_with(cluster.plane, CONFIG, tmp_path):
+        await jobs.create("wrong", jobs.task("master", 1, RUNS), plugins={"mpi": ["--prot=22"], "svc": []})
+        problem = "spec.plugins.mpi[0]: --prot is not supported: supported values: --master, --worker, --port"
+        path = f"/apis/events.k8s.io/v1/namespaces/{jobs.namespace}/events"
+        events = await jobs.api.until(path, lambda found: bool(found["items"]))
+        assert [(each["reason"], each["note"]) for each in events["items"]] == [("Unsupported", problem)]
+        assert (await jobs.until_phase("wrong", "Pending"))["state"]["message"] == problem
+        for resource in ("pods", "services", "secrets"):
+            assert await jobs.names(resource) == []
+
+
+async def test_claim_of_a_volume_is_created_with_the_job(cluster: Cluster, jobs: Jobs, tmp_path: Path) -> None:
+    claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    async with scheduler_with(cluster.plane, CONFIG, tmp_path):
+        volumes = [{"mountPath": "/out", "volumeClaim": claim}]
+        await jobs.create("writes", jobs.task("worker", 1, RUNS), volumes=volumes)
+        found = await jobs.api.until(jobs.pods, lambda found: bool(found["items"]))
+        [used] = [
+            each["persistentVolumeClaim"]["claimName"]
+            for each in found["items"][0]["spec"]["volumes"]
+            if "persistentVolumeClaim" in each
+        ]
+        assert await jobs.names("persistentvolumeclaims") == [used]
+
+
+def has_no_items(found: Json) -> bool:
+    """Return True if a list is empty."""
+    return not found["items"]
 
 
 def notes_of(events: Json) -> list[str]:

@@ -5,7 +5,7 @@ The last status that was written is newer than that of the object until the watc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,8 +13,10 @@ from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import rfc3339_micro
 from pyscheduler.controllers.key_queue import RETRY_SECONDS
 from pyscheduler.controllers.status_writer import status_patch
-from pyscheduler.controllers.volcano.job_objects import API_VERSION, pod_group_name
+from pyscheduler.controllers.volcano.job_names import API_VERSION, pod_group_name
 from pyscheduler.controllers.volcano.job_plan import JobEvent, JobPlan, plan_job
+from pyscheduler.controllers.volcano.plugin_objects import secret_data
+from pyscheduler.controllers.volcano.ssh_keys import PRIVATE_KEY, generate_key_files
 from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, Key, VolcanoStore
 from pyscheduler.kube.errors import is_not_found
 from pyscheduler.kube.object_client import ObjectClient
@@ -22,10 +24,16 @@ from pyscheduler.kube.paths import EVENTS, PODS
 from pyscheduler.truncation import MAX_NOTE, event_name, truncated
 
 CONTROLLER: Final = "pyscheduler-volcano-jobs"
-_SHARED: Final = {
+_NAMED_BY_JOB: Final = {
     "Service": ResourceKind("", "v1", "services", "Service"),
     "ConfigMap": ResourceKind("", "v1", "configmaps", "ConfigMap"),
 }
+_NAMED_BY_UID: Final = {
+    "Secret": ResourceKind("", "v1", "secrets", "Secret"),
+    "NetworkPolicy": ResourceKind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),
+    "PersistentVolumeClaim": ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+}
+"""Kinds whose objects have the UID of the Job in their names: one that exists is that of the Job."""
 _CONFLICT: Final = 409
 _REJECTED: Final = (400, 403, 413, 422)
 """Statuses of writes that fail until the Job or the rights of the scheduler change."""
@@ -39,8 +47,10 @@ class _Known:
 
     uid: str
     status: Json
-    shared: list[Json] = field(default_factory=list)
-    """Service and ConfigMap that exist."""
+    shared: dict[tuple[str, str], Json] = field(default_factory=dict)
+    """Objects of plugins and volumes that exist, by kind and name."""
+    keys: dict[str, str] | None = None
+    """Files of new keys, until their Secret exists."""
     problem: str = ""
     """Last reported failure."""
 
@@ -54,9 +64,11 @@ class VolcanoJobController:
         store: VolcanoStore,
         wall: Callable[[], float],
         add_after: Callable[[Key, float], None],
+        generate_keys: Callable[[], Awaitable[dict[str, str]]] = generate_key_files,
     ) -> None:
-        """`add_after` queues a Job for `process` after some seconds."""
+        """`add_after` queues a Job for `process` after some seconds; `generate_keys` returns files for the Secret."""
         self._client, self._store, self._wall, self._add_after = client, store, wall, add_after
+        self._generate_keys = generate_keys
         self._known: dict[Key, _Known] = {}
 
     async def process(self, key: Key) -> None:
@@ -86,10 +98,8 @@ class VolcanoJobController:
 
     async def _execute(self, key: Key, job: Json, known: _Known, plan: JobPlan, group: Json | None) -> None:
         """Make the writes of a plan, except that of new pods."""
-        if plan.shared and known.shared != plan.shared:
-            for obj in plan.shared:
-                await self._create_or_update(known.uid, obj)
-            known.shared = plan.shared
+        for obj in plan.shared:
+            await self._apply_shared(known, obj)
         await self._apply_pod_group(job, group, plan.pod_group)
         await self._write_status(key, known, plan.status)
         for event in plan.events:
@@ -136,9 +146,29 @@ class VolcanoJobController:
             if patch is not None:
                 await self._client.patch(POD_GROUPS, key, {"spec": patch["status"]})
 
+    async def _apply_shared(self, known: _Known, obj: Json) -> None:
+        """Create or update an object of a plugin or a volume, unless it is as wanted."""
+        place = (obj["kind"], obj["metadata"]["name"])
+        if known.shared.get(place) == obj:
+            return
+        if obj["kind"] in _NAMED_BY_JOB:
+            await self._create_or_update(known.uid, obj)
+        else:
+            complete = await self._with_keys(known, obj) if obj["kind"] == "Secret" else obj
+            await self._ignoring(self._client.create, _NAMED_BY_UID[obj["kind"]], complete)
+        known.shared[place], known.keys = obj, None
+
+    async def _with_keys(self, known: _Known, secret: Json) -> Json:
+        """Return the Secret with keys: those that it has, or new ones, which a failed write does not cost again."""
+        if PRIVATE_KEY in secret["data"]:
+            return secret
+        if known.keys is None:
+            known.keys = await self._generate_keys()
+        return {**secret, "data": {**secret["data"], **secret_data(known.keys)}}
+
     async def _create_or_update(self, uid: str, obj: Json) -> None:
         """Create a Service or ConfigMap. One that exists is updated if it belongs to the Job. ApiError if not."""
-        kind, meta = _SHARED[obj["kind"]], obj["metadata"]
+        kind, meta = _NAMED_BY_JOB[obj["kind"]], obj["metadata"]
         try:
             await self._client.create(kind, obj)
             return

@@ -17,17 +17,18 @@ from typing import Any, Final
 
 from pyscheduler.clock import rfc3339
 from pyscheduler.controllers.volcano import job_objects
+from pyscheduler.controllers.volcano.job_names import pod_name
 from pyscheduler.controllers.volcano.job_policies import Triggered, triggered
 from pyscheduler.controllers.volcano.job_spec import (
     ABORT,
     COMPLETE,
     RESTART_JOB,
-    SVC,
     TERMINATE,
     JobSpec,
     Task,
     read_spec,
 )
+from pyscheduler.controllers.volcano.plugin_objects import plugin_objects, resource_key, size_problem
 from pyscheduler.controllers.volcano.pod_group_status import UNSCHEDULABLE
 from pyscheduler.controllers.volcano.pods import FAILED, PENDING, RUNNING, SUCCEEDED, PodRecord
 from pyscheduler.truncation import MAX_MESSAGE, truncated
@@ -62,7 +63,7 @@ class JobPlan:
     status: Json
     events: list[JobEvent] = field(default_factory=list)
     shared: list[Json] = field(default_factory=list)
-    """Service and ConfigMap that must exist."""
+    """Objects of plugins and volumes that must exist."""
     pod_group: Json | None = None
     """PodGroup that must exist; None if it must not."""
     pods_to_delete: list[PodRecord] = field(default_factory=list)
@@ -85,7 +86,7 @@ def plan_job(
     `status` is the newest one that was written, which may be newer than that of `job`. `group` is its PodGroup.
     """
     spec = read_spec(job)
-    problem = spec if isinstance(spec, str) else job_objects.hosts_problem(job, spec)
+    problem = spec if isinstance(spec, str) else size_problem(job, spec)
     if isinstance(spec, str) or problem:
         return _refused(status, truncated(problem, MAX_MESSAGE), group, now)
     plan = _Planner(job, spec, status, sorted(pods, key=lambda pod: (pod.task, pod.task_index)), group, now)
@@ -189,15 +190,15 @@ class _Planner:
         if self._phase in _FINAL:
             return  # the next plan deletes what still runs
         self._plan.pod_group = job_objects.pod_group(self._job, self._spec, tasks)
-        if SVC in self._spec.plugins:
-            self._plan.shared = [job_objects.service(self._job), job_objects.hosts(self._job, self._spec)]
+        controlled = self._before.get("controlledResources") or {}
+        self._plan.shared = list(plugin_objects(self._job, self._spec, controlled))
         self._plan.pods_to_create = islice(self._missing_pods(tasks), MAX_CREATED)
 
     def _missing_pods(self, tasks: Iterable[Task]) -> Iterator[Json]:
         names = {pod.name for pod in self._pods}
         for task in tasks:
             for i in range(task.replicas):
-                if job_objects.pod_name(self._job, task, i) not in names:
+                if pod_name(self._job, task, i) not in names:
                     yield job_objects.pod(self._job, self._spec, task, i, version=self._version, retries=self._retries)
 
     def _tasks_with_pods(self, current: Collection[PodRecord]) -> list[Task]:
@@ -282,7 +283,7 @@ class _Planner:
             "version": self._version,
             "retryCount": self._retries,
             "taskStatusCount": {name: {"phase": dict(phases)} for name, phases in by_task.items() if phases},
-            "controlledResources": {f"plugin-{name}": name for name in self._spec.plugins},
+            "controlledResources": {resource_key(name): name for name in self._spec.plugins.names},
             "conditions": self._conditions,
         }
 

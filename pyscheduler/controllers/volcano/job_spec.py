@@ -13,20 +13,18 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from pyscheduler.api.objects import ApiObject
+from pyscheduler.controllers.volcano.job_plugins import ArgumentError, JobPlugins, read_plugins
 
 ANY_EVENT, POD_FAILED, POD_EVICTED = "*", "PodFailed", "PodEvicted"
 TASK_COMPLETED, UNKNOWN = "TaskCompleted", "Unknown"
 ABORT, TERMINATE, COMPLETE = "AbortJob", "TerminateJob", "CompleteJob"
 RESTART_JOB, RESTART_TASK, RESTART_POD = "RestartJob", "RestartTask", "RestartPod"
-SVC, ENV = "svc", "env"
 
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_MAX_RETRY: Final = 3
 EVENTS: Final = (ANY_EVENT, POD_FAILED, POD_EVICTED, TASK_COMPLETED, UNKNOWN)
 ACTIONS: Final = (ABORT, RESTART_JOB, RESTART_TASK, RESTART_POD, TERMINATE, COMPLETE)
-PLUGINS: Final = (ENV, SVC)
-_UNSUPPORTED_FIELDS: Final = ("volumes",)
 _NO_TOPOLOGY: Final = (None, "", "none")
 
 Json = dict[str, Any]
@@ -66,8 +64,19 @@ class PartitionPolicy(ApiObject, frozen=True):
     network_topology: dict[str, Any] | None = None
 
 
+class Volume(ApiObject, frozen=True):
+    """Directory that all containers have, from a claim."""
+
+    mount_path: Annotated[str, msgspec.Meta(pattern="^[^:]+$")]
+    volume_claim_name: str = ""
+    """Name of a claim that exists."""
+    volume_claim: Json | None = None
+    """Spec of a claim that the Job creates."""
+
+
 class _Container(ApiObject, frozen=True):
     env: tuple[Json, ...] | None = None
+    ports: tuple[Json, ...] | None = None
     volume_mounts: tuple[Json, ...] | None = None
 
 
@@ -109,6 +118,7 @@ class _Spec(ApiObject, frozen=True):
     tasks: tuple[_Task, ...] | None = None
     policies: tuple[Policy, ...] | None = None
     plugins: dict[str, tuple[str, ...] | None] | None = None
+    volumes: tuple[Volume, ...] | None = None
     queue: str = ""
     priority_class_name: str = ""
     max_retry: _Count = 0
@@ -137,7 +147,8 @@ class JobSpec:
     min_available: int
     min_success: int | None
     policies: tuple[Policy, ...]
-    plugins: Mapping[str, tuple[str, ...]]
+    plugins: JobPlugins
+    volumes: tuple[Volume, ...]
     queue: str
     scheduler: str
     priority_class: str
@@ -150,6 +161,10 @@ class JobSpec:
     def replicas(self) -> int:
         """Number of pods."""
         return sum(task.replicas for task in self.tasks)
+
+    def task(self, name: str) -> Task | None:
+        """Return the task of a name, None if there is none."""
+        return next((task for task in self.tasks if task.name == name), None)
 
 
 def scheduler_of(job: Mapping[str, Any]) -> str:
@@ -165,12 +180,33 @@ def read_spec(job: Mapping[str, Any]) -> JobSpec | str:
         decoded = msgspec.convert(dict(spec), _Spec)
     except msgspec.ValidationError as error:
         return f"spec: Invalid value: {error}"
-    problem = next(_problems(spec, decoded), None)
-    return problem if problem is not None else _with_defaults(decoded)
+    tasks = _tasks(decoded)
+    problem = next(_problems(decoded, tasks), None)
+    if problem is not None:
+        return problem
+    try:
+        plugins = read_plugins(decoded.plugins or {}, {task.name for task in tasks})
+    except ArgumentError as error:
+        return str(error)
+    return JobSpec(
+        tasks,
+        decoded.min_available or sum(task.min_available for task in tasks),
+        decoded.min_success,
+        decoded.policies or (),
+        plugins,
+        decoded.volumes or (),
+        decoded.queue or DEFAULT_QUEUE,
+        decoded.scheduler_name or DEFAULT_SCHEDULER,
+        decoded.priority_class_name,
+        decoded.max_retry or DEFAULT_MAX_RETRY,
+        decoded.ttl_seconds_after_finished,
+        decoded.network_topology,
+    )
 
 
-def _with_defaults(spec: _Spec) -> JobSpec:
-    tasks = tuple(
+def _tasks(spec: _Spec) -> tuple[Task, ...]:
+    """Return the tasks with defaults."""
+    return tuple(
         Task(
             each.name or f"default{i}",
             each.replicas,
@@ -182,29 +218,14 @@ def _with_defaults(spec: _Spec) -> JobSpec:
         )
         for i, each in enumerate(spec.tasks or ())
     )
-    return JobSpec(
-        tasks,
-        spec.min_available or sum(task.min_available for task in tasks),
-        spec.min_success,
-        spec.policies or (),
-        {name: arguments or () for name, arguments in (spec.plugins or {}).items()},
-        spec.queue or DEFAULT_QUEUE,
-        spec.scheduler_name or DEFAULT_SCHEDULER,
-        spec.priority_class_name,
-        spec.max_retry or DEFAULT_MAX_RETRY,
-        spec.ttl_seconds_after_finished,
-        spec.network_topology,
-    )
 
 
-def _problems(spec: Mapping[str, Any], decoded: _Spec) -> Iterator[str]:
+def _problems(decoded: _Spec, tasks: tuple[Task, ...]) -> Iterator[str]:
     """Yield the reasons why the Job cannot run, each with the path of its field."""
-    yield from (f"spec.{name}: is not supported" for name in _UNSUPPORTED_FIELDS if spec.get(name))
-    for name in decoded.plugins or ():
-        if name not in PLUGINS:
-            yield f"spec.plugins.{name}: is not supported: supported values: {', '.join(PLUGINS)}"
+    for i, volume in enumerate(decoded.volumes or ()):
+        if bool(volume.volume_claim_name) == bool(volume.volume_claim):
+            yield f"spec.volumes[{i}]: Invalid value: must have either a volumeClaimName or a volumeClaim"
     yield from _policy_problems("spec.policies", decoded.policies or ())
-    tasks = _with_defaults(decoded).tasks
     if not tasks:
         yield "spec.tasks: Required value"
     for i, task in enumerate(decoded.tasks or ()):

@@ -13,6 +13,7 @@ GROUP_NAMES: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/gro
 QUEUE_NAMES: Final = ("pyscheduler.io/pod-group-queue", "scheduling.volcano.sh/queue-name")
 """Annotations with the name of the pod's queue; the first counts."""
 JOB_NAME: Final = "volcano.sh/job-name"
+JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 TASK: Final = "volcano.sh/task-spec"
 TASK_INDEX: Final = "volcano.sh/task-index"
 PARTITION: Final = "volcano.sh/partition-id"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives import serialization
 
 from pyscheduler.api import ResourceKind
 from pyscheduler.controllers import PodGroupOperator
@@ -25,11 +28,27 @@ CRDS = ResourceKind(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 CONFIG_MAPS = ResourceKind("", "v1", "configmaps", "ConfigMap")
+SECRETS = ResourceKind("", "v1", "secrets", "Secret")
+SERVICES = ResourceKind("", "v1", "services", "Service")
+NETWORK_POLICIES = ResourceKind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+CLAIMS = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 Json = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """API server with Volcano's kinds and a node."""
+
+    client: ObjectClient
+    kubeconfig: Path
+
+    def operator(self) -> PodGroupOperator:
+        """Return the controllers, to start them."""
+        return PodGroupOperator(self.kubeconfig, volcano_schedulers=("pyscheduler",))
+
+
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[ObjectClient]:
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     async with ApiServer() as server, connected(server.url) as connection:
         client = ObjectClient(connection)
         for file in (resources.files("pyscheduler.controllers") / "crds").iterdir():
@@ -37,9 +56,13 @@ async def client(tmp_path: Path) -> AsyncIterator[ObjectClient]:
         machine = node("n").manifest
         del machine["metadata"]["uid"]
         await client.create(NODES, machine)
-        kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
-        async with PodGroupOperator(kubeconfig, volcano_schedulers=("pyscheduler",)):
-            yield client
+        yield Cluster(client, server.write_kubeconfig(tmp_path / "kubeconfig"))
+
+
+@pytest.fixture
+async def client(cluster: Cluster) -> AsyncIterator[ObjectClient]:
+    async with cluster.operator():
+        yield cluster.client
 
 
 def vcjob(*tasks: Json, **spec: Any) -> Json:
@@ -111,8 +134,7 @@ async def test_job_runs_restarts_and_completes(client: ObjectClient) -> None:
     assert (status["succeeded"], status["retryCount"]) == (2, 1)
     notes = [event["note"] for event in await list_objects(client, EVENTS)]
     assert notes == ["pod j-a-0 failed with exit code 0: RestartJob, retry 1 of 2"]
-    services = ResourceKind("", "v1", "services", "Service")
-    assert (await client.get(services, "default", "j"))["spec"]["clusterIP"] == "None"
+    assert (await client.get(SERVICES, "default", "j"))["spec"]["clusterIP"] == "None"
     config_map = await client.get(CONFIG_MAPS, "default", "j-svc")
     assert config_map["data"]["a.host"] == "j-a-0.j\nj-a-1.j"
 
@@ -128,10 +150,13 @@ async def test_job_of_another_scheduler_is_left_alone(client: ObjectClient) -> N
 
 
 async def test_unsupported_job_has_an_event_and_a_message(client: ObjectClient) -> None:
-    await client.create(JOBS, vcjob(task("a", 1), plugins={"ssh": []}))
+    await client.create(JOBS, vcjob(task("a", 1), plugins={"ssh": [], "mpi": ["--master=a", "--worker=b"]}))
     status = await until_phase(client, "Pending")
-    assert status["state"]["message"] == "spec.plugins.ssh: is not supported: supported values: env, svc"
+    assert status["state"]["message"] == "spec.plugins.mpi[1]: Not found: --worker=b must be the name of a task"
     await asyncio.sleep(0.3)
+    for kind in (PODS, POD_GROUPS, SECRETS, CONFIG_MAPS, SERVICES, NETWORK_POLICIES):
+        found = [each["metadata"]["name"] for each in await list_objects(client, kind)]
+        assert [name for name in found if name.startswith("j")] == []
     [event] = await list_objects(client, EVENTS)
     assert (event["type"], event["reason"], event["note"]) == ("Warning", "Unsupported", status["state"]["message"])
     assert event["regarding"]["kind"] == "Job"
@@ -193,3 +218,51 @@ async def test_config_map_follows_the_tasks_of_the_job(client: ObjectClient) -> 
     await wait_for(client, PODS, "j-a-0", bool)
     await client.patch(JOBS, ("default", "j"), {"spec": {"tasks": [task("a", 2)]}})
     await wait_for(client, CONFIG_MAPS, "j-svc", lambda found: found["data"]["VC_A_NUM"] == "2")
+
+
+def files_of(secret: Json) -> dict[str, bytes]:
+    return {name: b64decode(text) for name, text in secret["data"].items()}
+
+
+async def test_pods_of_an_mpi_job_have_keys_that_fit_together(client: ObjectClient) -> None:
+    meta = {"name": "j-ssh", "namespace": "default"}
+    await client.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"id_rsa": "eA=="}})
+    await client.create(JOBS, vcjob(task("master", 1), task("worker", 1), plugins={"mpi": []}))
+    pod = await wait_for(client, PODS, "j-master-0", bool)
+    [volume] = [each["secret"] for each in pod["spec"]["volumes"] if each["name"] == "j-ssh"]
+    secret = await client.get(SECRETS, "default", volume["secretName"])
+    files = files_of(secret)
+    key = serialization.load_pem_private_key(files["id_rsa"], None)
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    assert files["id_rsa.pub"] == files["authorized_keys"] == public + b"\n"
+    assert b"Host j-worker-0 j-worker-0.j" in files["config"]
+    assert set(files) == {item["key"] for item in volume["items"]}
+    owners = [each["metadata"]["ownerReferences"] for each in (secret, pod)]
+    assert owners[0] == owners[1]
+    assert files_of(await client.get(SECRETS, "default", "j-ssh")) == {"id_rsa": b"x"}, "that of others"
+    status = await until_phase(client, "Pending")
+    assert status["controlledResources"] == {"plugin-svc": "svc", "plugin-ssh": "ssh", "plugin-mpi": "mpi"}
+
+
+async def test_objects_of_plugins_and_volumes_stay_when_the_controller_restarts(cluster: Cluster) -> None:
+    client = cluster.client
+    claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {"plugins": {"ssh": [], "svc": []}, "volumes": [{"mountPath": "/out", "volumeClaim": claim}]}
+    async with cluster.operator():
+        await client.create(JOBS, vcjob(task("a", 1), **spec))
+        await wait_for(client, PODS, "j-a-0", bool)
+    kinds = (SECRETS, CLAIMS, NETWORK_POLICIES)
+    before = [await list_objects(client, kind) for kind in kinds]
+    assert [len(found) for found in before] == [1, 1, 1]
+    async with cluster.operator():
+        await client.patch(JOBS, ("default", "j"), {"spec": {"tasks": [task("a", 2)]}})
+        await wait_for(client, PODS, "j-a-1", bool)
+    assert [await list_objects(client, kind) for kind in kinds] == before
+    assert [each["reason"] for each in await list_objects(client, EVENTS)] == []
+
+
+async def test_rejected_claim_of_a_volume_is_reported(client: ObjectClient) -> None:
+    await client.create(JOBS, vcjob(task("a", 1), volumes=[{"mountPath": "/out", "volumeClaim": {"storage": "1Gi"}}]))
+    event = await event_with(client, "FailedSync")
+    assert "spec.accessModes: Required value" in event["note"]
+    assert await list_objects(client, PODS) == []

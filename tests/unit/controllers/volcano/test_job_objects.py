@@ -88,18 +88,6 @@ def test_plugin_svc_gives_pods_their_hosts() -> None:
         "VC_A_HOSTS", "VC_A_NUM", "VC_B_C_HOSTS", "VC_B_C_NUM",
     ]  # fmt: skip
     assert made["containers"][0]["volumeMounts"] == [{"name": "j-svc", "mountPath": "/etc/volcano"}]
-    config_map = job_objects.hosts(manifest, spec_of(manifest))
-    assert (config_map["metadata"]["name"], config_map["data"]) == (
-        "j-svc",
-        {
-            "a.host": "j-a-0.j\nj-a-1.j", "VC_A_HOSTS": "j-a-0.j,j-a-1.j", "VC_A_NUM": "2",
-            "b_c.host": "j-b-c-0.j", "VC_B_C_HOSTS": "j-b-c-0.j", "VC_B_C_NUM": "1",
-        },
-    )  # fmt: skip
-    service = job_objects.service(manifest)
-    labels = pod_of(manifest)["metadata"]["labels"]
-    assert service["spec"]["selector"].items() <= labels.items()
-    assert (service["metadata"]["name"], service["spec"]["clusterIP"]) == ("j", "None")
 
 
 def test_pod_group_has_the_labels_and_annotations_of_the_job() -> None:

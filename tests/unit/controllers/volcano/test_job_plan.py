@@ -267,10 +267,12 @@ def test_reason_of_a_pending_job_is_that_of_its_pod_group() -> None:
 
 
 def test_unsupported_job_creates_nothing_and_is_reported_once() -> None:
-    made = JobCluster(job(task("a", 1), plugins={"ssh": []}))
+    made = JobCluster(job(task("a", 1), plugins={"svc": ["--x=1"], "ssh": []}))
+    assert made.plan().shared == []
     made.run()
     assert (made.pods, made.group, made.phase) == ({}, None, "Pending")
-    assert made.events == ["spec.plugins.ssh: is not supported: supported values: env, svc"]
+    supported = "--publish-not-ready-addresses, --disable-network-policy, --inject-hosts-env"
+    assert made.events == [f"spec.plugins.svc[0]: --x is not supported: supported values: {supported}"]
     assert made.status["state"]["message"] == made.events[0]
 
 

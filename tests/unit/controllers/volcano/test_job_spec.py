@@ -26,8 +26,15 @@ def test_scheduler_of_a_job_without_a_name_is_volcano() -> None:
     [
         ({}, "spec.tasks: Required value"),
         ({"tasks": "x"}, "spec: Invalid value: Expected `array | null`, got `str` - at `$.tasks`"),
-        ({"volumes": [{"mountPath": "/x"}]}, "spec.volumes: is not supported"),
-        ({"plugins": {"mpi": []}}, "spec.plugins.mpi: is not supported: supported values: env, svc"),
+        (
+            {"volumes": [{"mountPath": "/x"}]},
+            "spec.volumes[0]: Invalid value: must have either a volumeClaimName or a volumeClaim",
+        ),
+        (
+            {"volumes": [{"volumeClaimName": "x"}]},
+            "spec: Invalid value: Object missing required field `mountPath` - at `$.volumes[0]`",
+        ),
+        ({"plugins": {"mpi": []}}, "spec.plugins.mpi: Not found: --master=master must be the name of a task"),
         ({"minAvailable": 3}, "spec.minAvailable: Invalid value: 3: must be at most the replicas, 2"),
         (
             {"policies": [policy("PodPending", "AbortJob")]},

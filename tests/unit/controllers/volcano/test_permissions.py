@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import ResourceKind
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import SystemClock
 from pyscheduler.controllers.status_writer import ObjectStatusWriter
 from pyscheduler.controllers.volcano.controller import VolcanoControllers
-from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, QUEUES
+from pyscheduler.controllers.volcano.job_controller import VolcanoJobController
+from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, QUEUES, VolcanoStore
 from pyscheduler.kube import reflector
+from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler.kube.paths import PODS, collection
 from tests.unit.controllers.volcano.jobs import job, task
 from tests.unit.hollow.live import connected
@@ -21,6 +23,8 @@ from tests.unit.kube.fake_api import Call, FakeApi, listed, ok, refused
 
 FORBIDDEN = refused(403, "Forbidden", "the objects are forbidden")
 CREATED_POD = "/api/v1/namespaces/ns/pods"
+SECRETS = "/api/v1/namespaces/ns/secrets"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/ns/events"
 
 
 @pytest.fixture
@@ -62,3 +66,32 @@ async def test_job_runs_once_all_kinds_may_be_listed(late: ResourceKind, api: Fa
     writes = [i for i, call in enumerate(calls) if call.method != "GET"]
     assert len(lists) == 4
     assert max(lists) < min(writes)
+
+
+async def test_keys_are_generated_once_while_secrets_may_not_be_created(api: FakeApi) -> None:
+    generated: list[dict[str, str]] = []
+
+    async def generate() -> dict[str, str]:
+        generated.append({"id_rsa": "private"})
+        return generated[-1]
+
+    for path, replies in {
+        SECRETS: [FORBIDDEN, FORBIDDEN, ok({})], EVENTS: [ok({})], CREATED_POD: [ok({})] * 2,
+        "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups": [ok({})] * 2,
+        "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs/j/status": [ok({})],
+    }.items():  # fmt: skip
+        api.script(path, *replies)
+    store = VolcanoStore(("pyscheduler",), lambda kind, key: None)
+    store.set_job(("ns", "j"), job(task("a", 1), plugins={"ssh": []}))
+    async with connected(api.url) as connection:
+        client = ObjectClient(connection)
+        controller = VolcanoJobController(client, store, lambda: 0.0, lambda key, after: None, generate)
+        for _ in range(2):
+            with pytest.raises(ApiError):
+                await controller.process(("ns", "j"))
+        assert not api.of("POST", CREATED_POD)
+        await controller.process(("ns", "j"))
+        await controller.process(("ns", "j"))
+    assert (len(generated), len(api.of("POST", SECRETS)), len(api.of("POST", EVENTS))) == (1, 3, 1)
+    assert "private" not in str([call.body for call in api.of("POST", EVENTS)])
+    assert api.of("POST", SECRETS)[-1].json["data"]["id_rsa"] == "cHJpdmF0ZQ=="
