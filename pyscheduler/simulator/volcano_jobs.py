@@ -13,6 +13,7 @@ from pyscheduler.controllers.volcano.job_spec import (
     JobSpec,
     read_spec,
 )
+from pyscheduler.controllers.volcano.plugin_objects import size_problem
 from pyscheduler.simulator.scenario import PlacedManifest
 from pyscheduler.simulator.workload import MAX_PODS, SimulatedWorkload, declared_run_seconds, no_run_time, problem
 
@@ -27,6 +28,8 @@ def volcano_workload(placed: PlacedManifest, run_seconds: float | None) -> Simul
     restarts_whole = _restarts_whole(placed, spec)
     if spec.volumes:
         raise problem(placed, "spec.volumes: cannot be simulated")
+    if invalid := size_problem(job, spec):
+        raise problem(placed, invalid)
     if spec.replicas > MAX_PODS:
         raise problem(placed, f"spec.tasks: has {spec.replicas} pods, at most {MAX_PODS} are simulated")
     for task in spec.tasks:

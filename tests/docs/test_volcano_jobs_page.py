@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from pyscheduler.controllers.volcano.job_plugins import PLUGINS
-from pyscheduler.controllers.volcano.job_spec import ACTIONS, EVENTS, read_spec
+from pyscheduler.controllers.volcano.job_spec import ACTIONS, EVENTS, JobSpec, read_spec
 from pyscheduler.controllers.volcano.pod_group_status import pod_group_status
 from pyscheduler.controllers.volcano.queue_status import queue_status
 from pyscheduler.embedded.server_state import WriteOptions
@@ -19,6 +20,7 @@ from tests.unit.embedded.builders import Cluster
 
 PAGE = "docs/volcano-jobs.md"
 CONFIG = (ROOT / "config" / "batch.yaml").read_text(encoding="utf-8")
+EXAMPLES = sorted((ROOT / "manifests" / "examples" / "volcano").iterdir())
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
@@ -84,9 +86,29 @@ def test_supported_values() -> None:
     assert documented == {"policies[].event": EVENTS, "policies[].action": ACTIONS, "plugins": PLUGINS}
 
 
-def test_message_of_an_unsupported_plugin() -> None:
-    problem = read_spec({"spec": {"tasks": [task("a", 1)], "plugins": {"ssh": []}}})
-    assert f"`{problem}`" in text_of(PAGE)
+def test_arguments_of_plugins() -> None:
+    documented = {words_in_code(name)[0]: words_in_code(flags) for name, flags, _ in rows(PAGE, "Plugins")}
+    for name in PLUGINS:
+        supported = problem_of(name, "--other").split("supported values: ")[1]
+        assert documented.pop(name) == ([] if supported == "none" else supported.split(", "))
+    assert documented == {}
+
+
+def problem_of(plugin: str, argument: str) -> str:
+    problem = read_spec({"spec": {"tasks": [task("a", 1)], "plugins": {plugin: [argument]}}})
+    assert isinstance(problem, str)
+    return problem
+
+
+def test_message_of_an_invalid_argument() -> None:
+    assert f"`{problem_of('mpi', '--prot=22')}`" in text_of(PAGE)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "manifests" / "examples" / "volcano").iterdir()), ids=lambda path: path.stem
+)
+def test_examples_are_valid(path: Path) -> None:
+    assert isinstance(read_spec(yaml.safe_load(path.read_text(encoding="utf-8"))), JobSpec)
 
 
 @pytest.mark.parametrize(

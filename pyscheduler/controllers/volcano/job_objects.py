@@ -40,6 +40,8 @@ def pod(job: Mapping[str, Any], spec: JobSpec, task: Task, index: int, *, versio
     pod_spec["schedulerName"] = pod_spec.get("schedulerName") or spec.scheduler
     if spec.priority_class and not pod_spec.get("priorityClassName"):
         pod_spec["priorityClassName"] = spec.priority_class
+    if pod_spec.get("hostNetwork") and not pod_spec.get("dnsPolicy"):
+        pod_spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # as Volcano's webhook does
     add_plugins(pod_spec, job, spec, task, index)
     partition = {PARTITION: str(index // task.partitions.partition_size)} if task.partitions else {}
     shared = {TASK_INDEX: str(index), TASK: task.name, JOB_NAME: meta["name"], _QUEUE_NAME: spec.queue}

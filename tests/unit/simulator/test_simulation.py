@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
+from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.simulator.scenario import SimulationProblem
 from tests.unit.simulator.scenarios import (
     BATCH,
@@ -143,6 +146,28 @@ def test_volcano_job_is_a_group_that_restarts_as_a_whole() -> None:
     (found,) = result.jobs
     assert (found.name, found.group, found.minimum, found.started) == ("default/train-job", True, 2, 0)
     assert found.ended == pytest.approx(81, abs=12)
+
+
+@pytest.mark.parametrize(
+    ("fields", "replicas", "message"),
+    [
+        ({"volumes": [{"mountPath": "/data", "volumeClaimName": "data"}]}, 1, "spec.volumes: cannot be simulated"),
+        ({"plugins": {"tensorflow": []}}, 50_000, "spec.plugins.svc: Too long: the host names of 50000 pods exceed"),
+        ({"plugins": {"ssh": ["--ssh-port=0"]}}, 1, r"spec.plugins.ssh\[0\]: Invalid value: --ssh-port=0"),
+    ],
+)
+def test_volcano_job_that_cannot_be_simulated_is_reported(fields: dict[str, Any], replicas: int, message: str) -> None:
+    task = {"name": "worker", "replicas": replicas, "template": {"spec": pod_spec(5)}}
+    train = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "train"}}
+    with pytest.raises(CommandProblem, match=message):
+        play(scenario(arrival(0, {**train, "spec": {"tasks": [task], **fields}}, runSeconds=50)))
+
+
+def test_pods_of_an_mpi_job_are_simulated() -> None:
+    tasks = [{"name": name, "replicas": 1, "template": {"spec": pod_spec()}} for name in ("master", "worker")]
+    train = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "train"}}
+    result = play(scenario(arrival(0, {**train, "spec": {"tasks": tasks, "plugins": {"mpi": []}}}, runSeconds=5)))
+    assert (result.pods.bound, result.seconds) == (2, 5)
 
 
 def test_pod_that_never_fits_is_pending_with_the_schedulers_message() -> None:

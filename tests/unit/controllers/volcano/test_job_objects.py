@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
+
 from pyscheduler.controllers.volcano import job_objects
 from pyscheduler.controllers.volcano.job_spec import JobSpec, read_spec
 from tests.unit.controllers.volcano.jobs import job, task
@@ -70,6 +72,17 @@ def test_template_is_not_changed_and_its_fields_are_kept() -> None:
     made = pod_of(manifest)["spec"]
     assert manifest == before
     assert [made[name] for name in spec if name != "containers"] == ["other", "low", "h", "s"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy"),
+    [({}, None), ({"hostNetwork": True}, "ClusterFirstWithHostNet"),
+     ({"hostNetwork": True, "dnsPolicy": "Default"}, "Default")],
+)  # fmt: skip
+def test_pods_in_the_network_of_the_host_resolve_hosts_of_the_job(fields: dict[str, Any], policy: str | None) -> None:
+    manifest = job(task("a", 2), plugins={"svc": []})
+    manifest["spec"]["tasks"][0]["template"]["spec"] |= fields
+    assert pod_of(manifest)["spec"].get("dnsPolicy") == policy
 
 
 def test_plugin_env_adds_the_index() -> None:

@@ -7,8 +7,8 @@ import pytest
 from pyscheduler.controllers.volcano.job_plugins import (
     ArgumentError,
     Env,
-    Mpi,
     JobPlugins,
+    Mpi,
     PyTorch,
     Ray,
     Ssh,
