@@ -255,6 +255,21 @@ async def test_pods_of_tensorflow_have_the_cluster(cluster: Cluster, jobs: Jobs,
     }
 
 
+async def test_workers_of_ray_reach_the_head(cluster: Cluster, jobs: Jobs, tmp_path: Path) -> None:
+    async with (
+        hollow_nodes(cluster.plane, jobs.namespace, 2, cpu="1"),
+        scheduler_with(cluster.plane, CONFIG, tmp_path),
+    ):
+        arguments = ["--headContainer=main", "--workerContainer=main"]
+        await jobs.create("ray", jobs.task("head", 1, RUNS), jobs.task("worker", 1, RUNS), plugins={"ray": arguments})
+        await jobs.until_phase("ray", "Completed")
+        found = {each["metadata"]["name"]: each["spec"] for each in (await jobs.api.get(jobs.pods))["items"]}
+        commands = {name: spec["containers"][0]["command"][2] for name, spec in found.items()}
+        assert commands["ray-head-0"].startswith("ray start --head ")
+        assert commands["ray-worker-0"] == "ray start --block --address=ray-head-0.ray:6379"
+        assert set(await jobs.names("services")) == {"ray", "ray-head-svc"}
+
+
 async def test_invalid_argument_of_a_plugin_creates_nothing(cluster: Cluster, jobs: Jobs, tmp_path: Path) -> None:
     async with scheduler_with(cluster.plane, CONFIG, tmp_path):
         await jobs.create("wrong", jobs.task("master", 1, RUNS), plugins={"mpi": ["--prot=22"], "svc": []})
