@@ -28,7 +28,7 @@ from pyscheduler.controllers.volcano.job_spec import (
     Task,
     read_spec,
 )
-from pyscheduler.controllers.volcano.plugin_objects import plugin_objects, resource_key, size_problem
+from pyscheduler.controllers.volcano.plugin_objects import controlled_resources, plugin_objects, size_problem
 from pyscheduler.controllers.volcano.pod_group_status import UNSCHEDULABLE
 from pyscheduler.controllers.volcano.pods import FAILED, PENDING, RUNNING, SUCCEEDED, PodRecord
 from pyscheduler.truncation import MAX_MESSAGE, truncated
@@ -283,7 +283,7 @@ class _Planner:
             "version": self._version,
             "retryCount": self._retries,
             "taskStatusCount": {name: {"phase": dict(phases)} for name, phases in by_task.items() if phases},
-            "controlledResources": {resource_key(name): name for name in self._spec.plugins.names},
+            "controlledResources": controlled_resources(self._job, self._spec),
             "conditions": self._conditions,
         }
 

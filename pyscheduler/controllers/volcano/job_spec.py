@@ -63,6 +63,11 @@ class PartitionPolicy(ApiObject, frozen=True):
     min_partitions: _Count = 0
     network_topology: dict[str, Any] | None = None
 
+    @property
+    def min_pods(self) -> int:
+        """Pods of the minimum of partitions, 0 if there is none."""
+        return self.min_partitions * self.partition_size
+
 
 class Volume(ApiObject, frozen=True):
     """Directory that all containers have, from a claim."""
@@ -210,7 +215,7 @@ def _tasks(spec: _Spec) -> tuple[Task, ...]:
         Task(
             each.name or f"default{i}",
             each.replicas,
-            each.replicas if each.min_available is None else each.min_available,
+            _min_available(each),
             each.template,
             each.policies or (),
             each.depends_on or DependsOn(),
@@ -218,6 +223,13 @@ def _tasks(spec: _Spec) -> tuple[Task, ...]:
         )
         for i, each in enumerate(spec.tasks or ())
     )
+
+
+def _min_available(task: _Task) -> int:
+    if task.min_available is not None:
+        return task.min_available
+    partitions = task.partition_policy
+    return (partitions.min_pods if partitions else 0) or task.replicas
 
 
 def _problems(decoded: _Spec, tasks: tuple[Task, ...]) -> Iterator[str]:
@@ -237,6 +249,9 @@ def _problems(decoded: _Spec, tasks: tuple[Task, ...]) -> Iterator[str]:
         if partitions and partitions.total_partitions * partitions.partition_size != task.replicas:
             product = f"{partitions.total_partitions} partitions of {partitions.partition_size} pods"
             yield f"{path}.partitionPolicy: Invalid value: {product} are not the replicas, {task.replicas}"
+        least = partitions.min_pods if partitions else 0
+        if least and task.min_available not in (None, least):
+            yield f"{path}.minAvailable: Invalid value: {task.min_available}: must be that of minPartitions, {least}"
         if task.topology_policy not in _NO_TOPOLOGY:
             yield f"{path}.topologyPolicy: is not supported"
         if task.min_available is not None and task.min_available > task.replicas:

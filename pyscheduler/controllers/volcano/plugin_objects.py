@@ -7,7 +7,7 @@ the UID of the Job: none of them exists before the Job does, and the controller 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pyscheduler.controllers.volcano.job_names import (
@@ -25,16 +25,17 @@ from pyscheduler.controllers.volcano.pods import JOB_NAME, JOB_NAMESPACE, TASK
 from pyscheduler.controllers.volcano.ssh_keys import CONFIG, key_files
 
 GCS, DASHBOARD, CLIENT = "gcs", "dashboard", "client-server"
+_SSH: Final = "plugin-ssh"
 _MAX_OBJECT: Final = 1 << 20
 """Maximum bytes of a ConfigMap or a Secret."""
 _MAX_VARIABLE: Final = (1 << 17) - 128
 """Maximum bytes of an environment variable in Linux, without its name; a container with a longer one does not start."""
 
 
-def plugin_objects(job: Mapping[str, Any], spec: JobSpec, controlled: Collection[str]) -> Iterator[Json]:
+def plugin_objects(job: Mapping[str, Any], spec: JobSpec, controlled: Mapping[str, str]) -> Iterator[Json]:
     """Yield the objects that must exist before the pods; a Secret without keys gets new ones when it is created.
 
-    `controlled` are keys of `status.controlledResources`: the Secret is created once.
+    The Secret is created once: not after `controlled`, which is `status.controlledResources`, names it.
     """
     plugins = spec.plugins
     if plugins.svc is not None:
@@ -49,13 +50,17 @@ def plugin_objects(job: Mapping[str, Any], spec: JobSpec, controlled: Collection
             metadata = owned(job, claim_name(job, i, volume))
             claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
             yield {**claim, "spec": volume.volume_claim}
-    if plugins.ssh is not None and resource_key("ssh") not in controlled:
+    if plugins.ssh is not None and controlled.get(_SSH) != secret_name(job):
         yield _secret(job, spec, plugins.ssh)
 
 
-def resource_key(plugin: str) -> str:
-    """Return the key of a plugin in `status.controlledResources`."""
-    return f"plugin-{plugin}"
+def controlled_resources(job: Mapping[str, Any], spec: JobSpec) -> dict[str, str]:
+    """Return `status.controlledResources` once the objects exist.
+
+    Volcano has the name of the plugin for ssh, too. If it has run the Job before, its Secret has another name.
+    """
+    plugins = {f"plugin-{name}": name for name in spec.plugins.names}
+    return plugins if spec.plugins.ssh is None else {**plugins, _SSH: secret_name(job)}
 
 
 def config_map_name(job: Mapping[str, Any]) -> str:

@@ -241,7 +241,8 @@ async def test_pods_of_an_mpi_job_have_keys_that_fit_together(client: ObjectClie
     assert owners[0] == owners[1]
     assert files_of(await client.get(SECRETS, "default", "j-ssh")) == {"id_rsa": b"x"}, "that of others"
     status = await until_phase(client, "Pending")
-    assert status["controlledResources"] == {"plugin-svc": "svc", "plugin-ssh": "ssh", "plugin-mpi": "mpi"}
+    name = volume["secretName"]
+    assert status["controlledResources"] == {"plugin-svc": "svc", "plugin-ssh": name, "plugin-mpi": "mpi"}
 
 
 async def test_objects_of_plugins_and_volumes_stay_when_the_controller_restarts(cluster: Cluster) -> None:

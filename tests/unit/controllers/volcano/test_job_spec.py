@@ -17,6 +17,22 @@ def test_defaults() -> None:
     assert (spec.min_available, spec.max_retry, spec.queue, spec.scheduler) == (3, 3, "default", "volcano")
 
 
+@pytest.mark.parametrize(
+    ("fields", "minimum"),
+    [({}, 4), ({"minPartitions": 1}, 2), ({"minPartitions": 1, "minAvailable": 3}, None), ({"minAvailable": 3}, 3)],
+)
+def test_minimum_of_partitions_is_that_of_the_task(fields: dict[str, int], minimum: int | None) -> None:
+    partitions = {"totalPartitions": 2, "partitionSize": 2, **fields}
+    least = partitions.pop("minAvailable", None)
+    found = read_spec(job(task("a", 4, partitionPolicy=partitions, minAvailable=least)))
+    if minimum is None:
+        problem = "spec.tasks[0].minAvailable: Invalid value: 3: must be that of minPartitions, 2"
+        assert found == problem
+    else:
+        assert isinstance(found, JobSpec)
+        assert (found.tasks[0].min_available, found.min_available) == (minimum, minimum)
+
+
 def test_scheduler_of_a_job_without_a_name_is_volcano() -> None:
     assert [scheduler_of({"spec": {}}), scheduler_of(job())] == ["volcano", "pyscheduler"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.controllers.volcano import job_objects
 from pyscheduler.controllers.volcano.job_spec import JobSpec, read_spec
-from pyscheduler.controllers.volcano.plugin_objects import plugin_objects, size_problem
+from pyscheduler.controllers.volcano.plugin_objects import controlled_resources, plugin_objects, size_problem
 from tests.unit.controllers.volcano.jobs import job, task
 
 Json = dict[str, Any]
@@ -21,9 +21,9 @@ def spec_of(manifest: Json) -> JobSpec:
     return spec
 
 
-def objects(manifest: Json, *controlled: str) -> dict[tuple[str, str], Json]:
+def objects(manifest: Json, controlled: dict[str, str] | None = None) -> dict[tuple[str, str], Json]:
     """Return the objects of a Job by kind and name."""
-    made = list(plugin_objects(manifest, spec_of(manifest), controlled))
+    made = list(plugin_objects(manifest, spec_of(manifest), controlled or {}))
     owners = [each["metadata"]["ownerReferences"][0] for each in made]
     assert all((each["uid"], each["controller"]) == ("job-uid", True) for each in owners)
     return {(each["kind"], each["metadata"]["name"]): each for each in made}
@@ -86,10 +86,15 @@ def test_keys_of_the_arguments_are_used() -> None:
 
 
 def test_secret_is_created_once() -> None:
-    manifest = job(task("a", 1), plugins={"ssh": [], "svc": []})
-    assert {kind for kind, _ in objects(manifest, "plugin-ssh", "plugin-svc")} == {
-        "Service", "ConfigMap", "NetworkPolicy",
-    }  # fmt: skip
+    manifest = job(task("a", 1), plugins={"ssh": []})
+    controlled = controlled_resources(manifest, spec_of(manifest))
+    assert controlled == {"plugin-ssh": "j-job-uid-ssh"}
+    assert objects(manifest, controlled) == {}
+
+
+def test_job_that_volcano_has_run_before_gets_the_secret_of_its_new_pods() -> None:
+    manifest = job(task("a", 1), plugins={"ssh": []})
+    assert set(objects(manifest, {"plugin-ssh": "ssh"})) == {("Secret", "j-job-uid-ssh")}
 
 
 def test_head_of_ray_has_a_service() -> None:
