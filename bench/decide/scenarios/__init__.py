@@ -13,11 +13,13 @@ from bench.decide.scenarios.full_cluster import full_cluster
 from bench.decide.scenarios.group_preemption import group_preemption
 from bench.decide.scenarios.hard_spread import hard_spread
 from bench.decide.scenarios.memory import memory, memory_of_templates
+from bench.decide.scenarios.new_service import new_service
 from bench.decide.scenarios.node_changes import node_changes
 from bench.decide.scenarios.pod_groups import POD_GROUPS, groups, large_group, waiting_groups
 from bench.decide.scenarios.pod_kinds import pods_of_kind
 from bench.decide.scenarios.preemption import preemption
 from bench.decide.scenarios.queues import QUEUES, queues, reservation
+from bench.decide.scenarios.stateful_sets import stateful_sets
 from bench.decide.scenarios.templates import new_template, templates
 from bench.decide.scenarios.waiting import waiting_busy, waiting_event, waiting_retry
 from bench.pod_features import POD_SPECS
@@ -32,7 +34,11 @@ PRODUCTION = [
     ),
     Scenario("templates", "pods of 500, 1,000, 2,000 or 10,000 templates in turn", templates),
     Scenario("new-template", "every pod has requests of its own", new_template),
-    Scenario("deployments", "pods of 200 or 20 ReplicaSets in turn, with the default soft spreading", deployments),
+    Scenario(
+        "deployments", "pods of 2,000, 200 or 20 ReplicaSets in turn, with the default soft spreading", deployments
+    ),
+    Scenario("stateful-sets", "pods of 200 StatefulSets in turn, with anti-affinity to their own set", stateful_sets),
+    Scenario("new-service", "a Service is created before each decision, for 200 apps in turn", new_service),
     Scenario("hard-spread-zone-host", "hard spreading with maxSkew 1 over zones and hosts", hard_spread),
     Scenario(
         "anti-affinity-own-app", "200 or 20 apps in turn, each with required anti-affinity to itself", anti_affinity
