@@ -42,6 +42,10 @@ def annotated(name: str = "a", min_count: str = "2") -> PodBuilder:
     return group.annotation("pyscheduler.io/pod-group-min-count", min_count)
 
 
+def running(name: str, min_count: str, since: str) -> PodBuilder:
+    return annotated(name, min_count).on("n").started(since)
+
+
 def of_controller(kind: str, uid: str = "uid", **labels: str) -> PodBuilder:
     """Return a pod with a controller and a minimum; `_` in label names stands for `-`."""
     member = pod("a").annotation("pyscheduler.io/pod-group-min-count", "2")
@@ -321,6 +325,22 @@ def test_pods_of_a_recreated_controller_are_a_group_of_their_own() -> None:
 )
 def test_annotations_that_differ_or_are_incomplete_are_rejected(members: tuple[PodBuilder, ...], text: str) -> None:
     assert message(plugin(), *members) == text
+
+
+@pytest.mark.parametrize(
+    ("members", "min_count"),
+    [
+        pytest.param((annotated("a").on("n"), annotated("b", "3")), 3, id="larger"),
+        pytest.param((annotated("a").on("n"), annotated("b", "1"), annotated("c").on("n")), 1, id="smaller"),
+        pytest.param(
+            (running("a", "4", "2026-01-02T00:00:00Z"), running("b", "2", "2026-01-01T00:00:00Z")), 4, id="all run"
+        ),
+    ],
+)
+def test_pods_that_wait_or_else_the_last_to_start_declare_the_group(
+    members: tuple[PodBuilder, ...], min_count: int
+) -> None:
+    assert group(plugin(), *members).min_count == min_count
 
 
 @pytest.mark.parametrize("value", ["", "0", "-1", "two", "1.5", "+2", " 2", "2\n", "\u0662", "1000000000", "9" * 5000])

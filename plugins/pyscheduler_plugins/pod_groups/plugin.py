@@ -24,12 +24,14 @@ from pyscheduler_plugins.pod_groups import membership, native, pod_annotations
 from pyscheduler_plugins.pod_groups.composite import CompositePodGroups
 from pyscheduler_plugins.pod_groups.declared import Declared, PodGroupApi, described, invalid
 from pyscheduler_plugins.pod_groups.hyper_nodes import HYPER_NODE, HyperNodes, NetworkTopology
-from pyscheduler_plugins.pod_groups.stale_grace import PodGroupsArgs, annotation_of, stale_grace
+from pyscheduler_plugins.pod_groups.stale_grace import STALE_GRACE, PodGroupsArgs, annotation_of, stale_grace
 from pyscheduler_plugins.pod_groups.sub_group_policy import with_subgroups
 
 PRIORITY_CLASS: Final = ResourceKind(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, optional=True
 )
+_REQUIREMENTS: Final = (*pod_annotations.REQUIREMENTS, STALE_GRACE)
+"""Annotations of pods with requirements of their group."""
 _API_BY_GROUP: Final[Mapping[str, PodGroupApi]] = {api.group: api for api in membership.APIS}
 
 
@@ -75,12 +77,13 @@ class PodGroups(PodGroupPlugin):
 
     def pod_group(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
         # The members of a group may be thousands, but most of them are equal.
-        distinct = _first_of_signatures(members) if len(members) > 1 else members
-        found = _mixed_schedulers(members) or self._declared(key, distinct)
+        distinct = pod_annotations.first_of_signatures(members) if len(members) > 1 else members
+        declaring = pod_annotations.declaring(members, distinct, _REQUIREMENTS) if len(distinct) > 1 else distinct
+        found = _mixed_schedulers(members) or self._declared(key, distinct, declaring)
         if isinstance(found, PodGroup):
-            found = pod_annotations.with_annotations(found, distinct)
+            found = pod_annotations.with_annotations(found, declaring)
         if isinstance(found, PodGroup):
-            found = self._with_stale_grace(found, distinct)
+            found = self._with_stale_grace(found, distinct, declaring)
         if isinstance(found, PodGroup) and "Never" in {pod.spec.preemption_policy for pod in distinct}:
             return replace(found, may_preempt=False)
         return found
@@ -101,7 +104,7 @@ class PodGroups(PodGroupPlugin):
         keys = [PodGroupKey(namespace, meta["name"], api.group) for api in membership.APIS]
         return [*keys, *self._composites.roots_above(namespace, event.old, event.new)]
 
-    def _declared(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
+    def _declared(self, key: PodGroupKey, members: Collection[Pod], declaring: Collection[Pod]) -> PodGroup | Rejection:
         """Return the requirements of a group, or the reason why they are missing or invalid."""
         if key.api == membership.INVALID:
             return membership.rejection(next(iter(members)))
@@ -110,7 +113,7 @@ class PodGroups(PodGroupPlugin):
             return tree if isinstance(tree, Rejection) else self._with_priority(tree)
         api = _API_BY_GROUP.get(key.api)
         if api is None:
-            return pod_annotations.read(key, members)
+            return pod_annotations.read(key, declaring)
         kind, obj = self._object(key)
         if api is native.API and kind is not None and (rejection := self._composites.rejection(key, obj)) is not None:
             return rejection
@@ -126,9 +129,16 @@ class PodGroups(PodGroupPlugin):
                 return kind, obj
         return None, {"metadata": {}}
 
-    def _with_stale_grace(self, group: PodGroup, members: Collection[Pod]) -> PodGroup | Rejection:
-        """Return the group with its grace period, or a Rejection of an invalid one."""
-        grace = stale_grace(group, annotation_of(self._object(group.key)[1]), members, self._stale_grace)
+    def _with_stale_grace(
+        self, group: PodGroup, members: Collection[Pod], declaring: Collection[Pod]
+    ) -> PodGroup | Rejection:
+        """Return the group with its grace period, or a Rejection of an invalid one.
+
+        The default is for groups of which a controller owns every pod: nothing would replace others.
+        """
+        is_of_controllers = all(pod.signature.owner is not None for pod in members)
+        default = self._stale_grace if is_of_controllers else -1
+        grace = stale_grace(group, annotation_of(self._object(group.key)[1]), declaring, default)
         if isinstance(grace, Rejection):
             return grace
         return group if grace is None else replace(group, stale_grace_seconds=grace)
@@ -174,14 +184,6 @@ class PodGroups(PodGroupPlugin):
             for (namespace, group), obj in self.handle.objects[kind].items()
             if (found := (obj.get("spec") or {}).get(field)) is not None and value in (None, found)
         ]
-
-
-def _first_of_signatures(members: Iterable[Pod]) -> list[Pod]:
-    """Return the first pod of each signature."""
-    first: dict[PodSignature, Pod] = {}
-    for pod in members:
-        first.setdefault(pod.signature, pod)
-    return [*first.values()]
 
 
 def _mixed_schedulers(members: Collection[Pod]) -> Rejection | None:

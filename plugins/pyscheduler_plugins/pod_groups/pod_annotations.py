@@ -1,4 +1,4 @@
-"""Pod groups without objects: annotations of the pods have the requirements, the same on all pods of a group.
+"""Pod groups without objects: annotations of the pods have the requirements, the same on all pods that wait for a node.
 
 A group without a name has the pods of one controller: a Job, a JobSet, or one replica of a LeaderWorkerSet.
 """
@@ -6,12 +6,12 @@ A group without a name has the pods of one controller: a Job, a JobSet, or one r
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from msgspec.structs import replace
 
-from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, TopologyConstraint
+from pyscheduler.api import Pod, PodGroup, PodGroupKey, PodSignature, Rejection, TopologyConstraint
 
 GROUP_NAME: Final = "pyscheduler.io/pod-group"
 MIN_COUNT: Final = "pyscheduler.io/pod-group-min-count"
@@ -25,6 +25,8 @@ PREFERRED_TOPOLOGY: Final = "pyscheduler.io/pod-group-preferred-topology"
 
 _ADDITIONS: Final = frozenset({*QUEUES, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY})
 """Annotations that add to the requirements of a group of any API."""
+REQUIREMENTS: Final = (MIN_COUNT, *_ADDITIONS)
+"""Annotations with requirements of the group."""
 ALL: Final = frozenset({GROUP_NAME, MIN_COUNT, ROLE})
 _LABELS_OF_CONTROLLERS: Final = (
     ("JobSet", ("jobset.sigs.k8s.io/jobset-name",), "jobset.sigs.k8s.io/jobset-uid"),
@@ -38,6 +40,26 @@ _LABELS_OF_CONTROLLERS: Final = (
 _MAX_TOPOLOGIES: Final = 16
 """Maximum number of node labels in one annotation: the domains of each are looked up in an attempt."""
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
+
+def declaring(members: Collection[Pod], distinct: Collection[Pod], names: Collection[str]) -> Collection[Pod]:
+    """Return the pods whose annotations are the group's: all if they are equal, else those that wait for a node.
+
+    Pods of an edited template join those that run. If all have a node, the pod that started last declares the group.
+    `distinct` has a pod of each signature.
+    """
+    if len({tuple(map(pod.annotations.get, names)) for pod in distinct}) == 1:
+        return distinct
+    waiting = first_of_signatures(pod for pod in members if not pod.node_name)
+    return waiting or [max(members, key=lambda pod: (pod.started, pod.uid))]
+
+
+def first_of_signatures(members: Iterable[Pod]) -> list[Pod]:
+    """Return the first pod of each signature."""
+    first: dict[PodSignature, Pod] = {}
+    for pod in members:
+        first.setdefault(pod.signature, pod)
+    return [*first.values()]
 
 
 def key_of(pod: Pod) -> PodGroupKey | None:

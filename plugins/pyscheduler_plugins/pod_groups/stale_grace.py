@@ -30,15 +30,12 @@ def annotation_of(obj: Mapping[str, Any]) -> str | None:
 def stale_grace(
     group: PodGroup, of_object: str | None, members: Collection[Pod], default: float
 ) -> float | Rejection | None:
-    """Return the grace period of a group in seconds, None for no eviction, or a Rejection of an invalid value.
-
-    The default is for groups of which a controller owns every pod: nothing would replace others.
-    """
+    """Return the grace period of a group in seconds, None for no eviction, or a Rejection of an invalid value."""
     value = common_value(STALE_GRACE, members) if of_object is None else of_object
     if isinstance(value, Rejection):
         return value
     if value is None:
-        return default if default >= 0 and all(pod.signature.owner is not None for pod in members) else None
+        return default if default >= 0 else None
     try:
         seconds = float(value)
     except ValueError:

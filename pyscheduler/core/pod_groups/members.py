@@ -19,7 +19,7 @@ from pyscheduler.api.resources import Amounts
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.claim_usage import TERMINATING, ClaimUsage, Holder
-from pyscheduler.core.pod_groups.group_results import call_quota, group_of
+from pyscheduler.core.pod_groups.group_results import call_quota, group_of, pod_group_of
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import GateRemovals, is_admitted
 from pyscheduler.core.pod_groups.terminating import TerminatingPods
@@ -139,11 +139,12 @@ class PodGroupStates:
         was_placed = uid in group.placed
         group.pods[uid] = pod
         self._key_of[uid] = key
+        if pod.node_name and isinstance(group.requirements, Rejection) and not (known and known.node_name):
+            group.invalidate()  # with a node, a pod that differs from the others no longer makes the group invalid
+            self.changed[key] = None
         if pod.node_name and not was_placed:
             group.placed.add(uid)
             self.changed[key] = None
-            if isinstance(group.requirements, Rejection):
-                group.invalidate()  # with a node, the pod of another scheduler no longer makes the group invalid
             if known is None and self.quota is not None and self.quota.tracks_time:
                 self._adopted.append((key, pod))
         is_new_signature = known is None or known.signature is not pod.signature
@@ -180,8 +181,16 @@ class PodGroupStates:
             before_it = group.previous or group.requirements
             group.invalidate()
             group.newest = pod.signature
-            if known is None and isinstance(before_it, PodGroup):
+            if known is None and isinstance(before_it, PodGroup) and self._keeps_minimum(group, before_it, pod):
                 group.previous = before_it
+
+    def _keeps_minimum(self, group: PodGroupState, before: PodGroup, pod: Pod) -> bool:
+        """Return False if a new pod, one of a new template, may make the minimum of a started group smaller."""
+        if not group.placed:
+            return True
+        plugin = self._plugin_of(pod)
+        alone = self._call(None, plugin, POD_GROUP, pod_group_of, plugin, group.key, [pod])
+        return not isinstance(alone, PodGroup) or alone.min_count >= before.min_count
 
     def _add_group(self, key: PodGroupKey) -> PodGroupState:
         group = self._groups[key] = PodGroupState(key)
