@@ -195,6 +195,13 @@ class Machine:
             wake = at if wake is None else min(wake, at)
         return wake
 
+    def is_tick_due(self, now: float) -> bool:
+        """Return False if a Tick would change nothing, such as before an early pop from backoff."""
+        context = self.context
+        if context.groups.is_enabled or context.handle.waiting_pods.by_uid or context.unconfirmed.due:
+            return True  # parts with times of their own
+        return now >= self._timers.next or context.queue.is_tick_due(now)
+
     def _dispatch(self, event: Event) -> list[Command]:
         context = self.context
         match event:

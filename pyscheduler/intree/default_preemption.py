@@ -183,12 +183,12 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         result = DryRunResult(pod, self._budgets, enough)
         if not total:
             return result
-        start = cycle.rng().randrange(total)
-        start = start if total == len(nodes) else int(np.flatnonzero(helpful)[start])
         potential = np.flatnonzero(helpful & (nodes.count_pods(_LowerPriorityCount(pod.priority)) > 0))
         result.rejections[NO_VICTIMS] += total - len(potential)
         if not len(potential):  # frequent: in a full cluster of one priority each pending pod comes here
             return result
+        start = cycle.rng().randrange(total)
+        start = start if total == len(nodes) else int(np.flatnonzero(helpful)[start])
         first = int(np.searchsorted(potential, start))
         tried, done = 0, False
         while tried < len(potential) and not done:

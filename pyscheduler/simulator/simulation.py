@@ -77,13 +77,14 @@ class Simulation(Harness):
         self._wake()
         end, steps = self._scenario.until, 0
         limit = LONGEST if end is None else end
-        while (wake := self._next_wake()) is not None and wake <= limit and not self._is_over(wake):
+        wake = self._next_wake()
+        while wake is not None and wake <= limit and not self._is_over(wake):
             # A wake-up that is due already must not stop the clock.
             self._usage.advance(max(wake, self.now))
             self.now = max(wake, self.now)
             self._wake()
-            following = self._next_wake()
-            if following is not None and following <= self.now:
+            wake = self._next_wake()
+            if wake is not None and wake <= self.now:
                 self._usage.advance(self.now + 1.0)
                 self.now += 1.0
             steps += 1

@@ -69,7 +69,7 @@ from pyscheduler.testing.builders import NodeBuilder, PodBuilder
 from pyscheduler.testing.configuration import loaded_config
 from pyscheduler.testing.failure_log import FailureLog
 from pyscheduler.testing.kinds import DEFINITIONS, Kinds, PathTarget
-from pyscheduler.testing.objects import Manifest, Objects, documents, timestamp, with_condition
+from pyscheduler.testing.objects import Manifest, Objects, condition_of, documents, timestamp, with_condition
 from pyscheduler.testing.results import HarnessResults
 
 
@@ -406,7 +406,8 @@ class Harness(HarnessResults):
         if condition is not None:
             fields = {"reason": condition.reason, "message": condition.message}
             scheduled = {"type": "PodScheduled", "status": "False", **fields}
-            pod = self._pods[key] = PodBuilder(with_condition(pod.manifest, scheduled))
+            if condition_of(pod.manifest, "PodScheduled") != scheduled:
+                pod = self._pods[key] = PodBuilder(with_condition(pod.manifest, scheduled))
         if wanted is not None and wanted != self.nominated(command.pod.name, command.pod.namespace):
             self._show(pod.nominated(wanted))
 
@@ -439,8 +440,9 @@ class Harness(HarnessResults):
         return min((wake for wake in wakes if wake is not None), default=None)
 
     def _wake(self) -> None:
-        """Send a Tick, resume waiting binding cycles, delete pods that have ended and run scheduling cycles."""
-        self.handle_event(Tick(self.now))
+        """Send a Tick if one is due, resume binding cycles, delete pods that have ended and run scheduling cycles."""
+        if self.machine.is_tick_due(self.now):
+            self.handle_event(Tick(self.now))
         self._cycles.wake()
         self._run_bindings()
         self._end_pods()

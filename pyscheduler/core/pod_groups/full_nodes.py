@@ -24,8 +24,8 @@ from pyscheduler.core.preemption.dry_run import depends_on_own_row
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.scheduling.schedule_pod import FeasibleNodes, find_nodes_that_fit_pod, start_cycle
 
-COUNTED_FROM = 32
-"""Members of the smallest groups that are counted: a count costs as much as the placement of one member."""
+COUNTED_FROM = 8
+"""Members of the smallest groups that are counted: a count costs as much as the placement of a few members."""
 
 
 class MembersThatFit(Struct, frozen=True):

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heappop, heappush
 
 from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.pod import LARGE
@@ -169,6 +170,8 @@ class _Batches:
     def __init__(self, new_batch: Callable[[], OrderedPods]) -> None:
         self.new_batch = new_batch
         self.by_expiry: dict[float, OrderedPods] = {}
+        self._expiries: list[float] = []
+        """Heap of the keys of `by_expiry`: every attempt reads the first one several times."""
 
     def __len__(self) -> int:
         return sum(map(len, self.by_expiry.values()))
@@ -182,15 +185,16 @@ class _Batches:
         batch = self.by_expiry.get(expiry)
         if batch is None:
             batch = self.by_expiry[expiry] = self.new_batch()
+            heappush(self._expiries, expiry)
         return batch
 
     def first_expiry(self) -> float | None:
         """Return the expiry of the batch that is released first, or None without pods."""
-        while self.by_expiry:
-            expiry = min(self.by_expiry)
+        while self._expiries:
+            expiry = self._expiries[0]
             if self.by_expiry[expiry].entries:
                 return expiry
-            del self.by_expiry[expiry]
+            del self.by_expiry[heappop(self._expiries)]
         return None
 
     def first(self) -> QueuedPod | None:

@@ -379,6 +379,12 @@ class SchedulingQueue(QueueContents):
             self._next_flush = (math.floor(now / FLUSH_PERIOD) + 1) * FLUSH_PERIOD
             self._flush(now)
 
+    def is_tick_due(self, now: float) -> bool:
+        """Return False if `tick` has nothing to do, as at most early pops from backoff."""
+        release, report = self._backoff_queue.next_release(), self._members.next_report
+        is_due = any(at is not None and at <= now for at in (release, report))
+        return is_due or bool(self.backlog) or now >= self._next_flush
+
     def next_wake(self, popping: bool = True) -> float | None:
         """Return the time of the next `tick` (with `popping`: or `pop`), maybe in the past; None without timers."""
         if len(self.tier_of) == len(self.active.entries):

@@ -8,6 +8,9 @@ import msgspec
 import pytest
 
 from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.core.commands import Command
+from pyscheduler.core.events import Event, Tick
+from pyscheduler.core.machine import Machine
 from pyscheduler.simulator.scenario import SimulationProblem
 from tests.unit.simulator.scenarios import (
     BATCH,
@@ -213,6 +216,25 @@ def test_equal_seeds_give_equal_results() -> None:
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
+
+
+def test_early_retries_need_no_ticks_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pod that ends makes all waiting pods leave their backoff early, one every 10 ms: most wake-ups are these."""
+    ticks: list[float] = []
+    handle = Machine.handle
+
+    def counted(machine: Machine, event: Event) -> list[Command]:
+        ticks.extend([event.at] if isinstance(event, Tick) else [])
+        return handle(machine, event)
+
+    monkeypatch.setattr(Machine, "handle", counted)
+    running = [arrival(i * 0.3, bare_pod(f"r{i}", annotations={RUN_SECONDS: f"{5 + i}"})) for i in range(8)]
+    waiting = [arrival(3.0, bare_pod(f"w{i}", 4 + i / 10, annotations={RUN_SECONDS: "4"})) for i in range(30)]
+    story = scenario(*running, *waiting, until=60)
+    found, count = play(story, DEFAULT), len(ticks)
+    monkeypatch.setattr(Machine, "is_tick_due", lambda *_: True)
+    assert play(story, DEFAULT) == found
+    assert count < (len(ticks) - count) / 2
 
 
 def test_invalid_pod_is_reported_with_its_place() -> None:
