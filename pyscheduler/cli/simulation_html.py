@@ -14,16 +14,31 @@ _COLOURS: Final = ("#1f77b4", "#d95f02", "#2a9d5c", "#7b4fb5", "#b8860b", "#c218
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 180, 44, 24
 _SHOWN_JOBS: Final = 500
 _STYLE: Final = """
-body {font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; color: #222}
+:root {color-scheme: light dark}
+body {font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1em}
+body {color: #222; background: #fff}
 table {border-collapse: collapse; margin: 1em 0}
 th, td {padding: .25em .9em .25em 0; text-align: right; vertical-align: top; border-bottom: 1px solid #ddd}
 th:first-child, td:first-child, .text {text-align: left}
 .charts {display: flex; flex-wrap: wrap; gap: 1.5em}
-figure {margin: 0}
+figure {margin: 0; flex: 1 1 26em; max-width: 640px}
 figcaption {font-weight: 600}
 svg {max-width: 100%; height: auto}
 svg text {font-size: 11px; fill: #555}
+svg line {stroke: #ddd}
 .key {margin-right: 1em}
+li, figcaption {overflow-wrap: anywhere}
+.wide {overflow-x: auto}
+.wide th, .wide td {white-space: nowrap}
+.wide td:first-child, .wide td.text {white-space: normal; min-width: 9em; overflow-wrap: anywhere}
+.wide td:last-child {min-width: 22em}
+@media (prefers-color-scheme: dark) {
+  body {color: #ddd; background: #181818}
+  th, td {border-color: #444}
+  svg text {fill: #aaa}
+  svg line {stroke: #444}
+  polyline, .key {filter: brightness(1.5)}
+}
 """
 
 
@@ -39,7 +54,8 @@ def print_html(results: Sequence[SimulationResult]) -> None:
 
 def _page(results: Sequence[SimulationResult]) -> Iterator[str]:
     names = short_names(results)
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Simulation</title>'
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>Simulation</title>'
     yield f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>Simulation</h1>"
     for i, section in enumerate(sections(results)):
         heads = [section.heading, *(names if i == 0 or len(names) > 1 else [""] * len(names))]
@@ -61,7 +77,7 @@ def _jobs(result: SimulationResult) -> Iterator[str]:
     shown = sorted(result.jobs, key=lambda job: -job.waited)[:_SHOWN_JOBS]
     yield f"<h3>Jobs, the longest waits first{_of_all(len(shown), len(result.jobs))}</h3>"
     heads = ("Job", "Queue", "State", "Pods", "Arrived", "Waited", "Started", "Ended", "Evicted", "Nodes", "Waited for")
-    yield _table(heads, [_job_cells(job) for job in shown], text_from=9)
+    yield f'<div class="wide">{_table(heads, [_job_cells(job) for job in shown], text_from=9)}</div>'
 
 
 def _of_all(shown: int, count: int) -> str:
@@ -120,7 +136,7 @@ def _chart(name: str, result: SimulationResult, lines: Sequence[_Line], scales: 
     parts = []
     for share in (0.0, 0.5, 1.0):
         level, at = y(share * most), x(share * seconds)
-        parts.append(f'<line x1="{_LEFT}" x2="{right}" y1="{level:.1f}" y2="{level:.1f}" stroke="#ddd"/>')
+        parts.append(f'<line x1="{_LEFT}" x2="{right}" y1="{level:.1f}" y2="{level:.1f}"/>')
         parts.append(f'<text x="{_LEFT - 6}" y="{level + 4:.1f}" text-anchor="end">{label(share * most)}</text>')
         anchor = "start" if share == 0 else "end" if share == 1 else "middle"
         parts.append(f'<text x="{at:.1f}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{duration(share * seconds)}</text>')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -94,10 +95,16 @@ def pending_jobs(result: SimulationResult) -> list[Pending]:
     by_message: dict[str, list[JobResult]] = {}
     for job in result.jobs:
         if job.pending or job.state == "Waiting":
-            message = job.messages[-1].replace(job.name, "the job") if job.messages else "not attempted"
+            message = _without_names(job.messages[-1], job) if job.messages else "not attempted"
             by_message.setdefault(message, []).append(job)
     found = [Pending(len(jobs), jobs[0].name, message) for message, jobs in by_message.items()]
     return sorted(found, key=lambda each: -each.jobs)
+
+
+def _without_names(message: str, job: JobResult) -> str:
+    """Return a message without the names of a job and its pods, so that those of equal jobs are equal."""
+    short = re.escape(job.name.rpartition("/")[2])
+    return re.sub(rf"(?<![\w.-]){short}[\w.-]*\w", "a pod", message.replace(job.name, "the job"))
 
 
 def pending_text(each: Pending) -> str:

@@ -80,12 +80,10 @@ class Simulation(Harness):
         wake = self._next_wake()
         while wake is not None and wake <= limit and not self._is_over(wake):
             # A wake-up that is due already must not stop the clock.
-            self._usage.advance(max(wake, self.now))
             self.now = max(wake, self.now)
             self._wake()
             wake = self._next_wake()
             if wake is not None and wake <= self.now:
-                self._usage.advance(self.now + 1.0)
                 self.now += 1.0
             steps += 1
             if steps % 64 == 0:
@@ -130,7 +128,7 @@ class Simulation(Harness):
         except ValueError as error:
             raise SimulationProblem(f"{placed.place}: {error}") from None
         if placed.manifest["kind"] == "Node":
-            self._usage.add_node(self._allocatable(placed.manifest["metadata"]["name"]))
+            self._usage.add_node(self._allocatable(placed.manifest["metadata"]["name"]), self.now)
 
     def _allocatable(self, node: str) -> dict[str, int]:
         return amounts(self.nodes[node]["status"]["allocatable"])
@@ -200,7 +198,7 @@ class Simulation(Harness):
         job = member.job
         self._unbound.pop(member.key, None)
         member.node, member.bound_at = node, self.now
-        self._usage.add(member.requests)
+        self._usage.add(member.requests, self.now)
         self._bindings += 1
         self._last_change = self.now
         job.nodes[node] = None
@@ -249,7 +247,7 @@ class Simulation(Harness):
     def _release(self, member: SimulatedPod) -> None:
         """Count the time of a pod that leaves its node."""
         self._count_time(member)
-        self._usage.add(member.requests, -1)
+        self._usage.add(member.requests, self.now, -1)
         member.job.bound -= 1
         member.node, member.running_since = "", None
 
@@ -354,7 +352,7 @@ class Simulation(Harness):
 
     def _remove_node(self, name: str) -> None:
         """Delete a node and its pods."""
-        self._usage.add_node(self._allocatable(name), -1)
+        self._usage.add_node(self._allocatable(name), self.now, -1)
         self._removed_nodes[name] = self.nodes[name]
         self.delete_node(name)
         self._is_removing_node = True

@@ -30,7 +30,7 @@ class NodeUsage:
         self._points: list[tuple[float, int, dict[str, float]]] = []
 
     def advance(self, now: float) -> None:
-        """Count the amounts up to now; call it before the first change at a time."""
+        """Count the amounts up to now."""
         seconds = now - self._since
         if seconds > 0:
             for name, amount in self.used.items():
@@ -39,13 +39,15 @@ class NodeUsage:
                 self._capacity_seconds[name] = self._capacity_seconds.get(name, 0.0) + amount * seconds
             self._since = now
 
-    def add(self, requests: Mapping[str, int], sign: int = 1) -> None:
+    def add(self, requests: Mapping[str, int], now: float, sign: int = 1) -> None:
         """Add the requests of a pod to those in use, or subtract them."""
+        self.advance(now)
         for name, amount in requests.items():
             self.used[name] = self.used.get(name, 0) + sign * amount
 
-    def add_node(self, allocatable: Mapping[str, int], sign: int = 1) -> None:
+    def add_node(self, allocatable: Mapping[str, int], now: float, sign: int = 1) -> None:
         """Add what a node has, or subtract it."""
+        self.advance(now)
         for name, amount in allocatable.items():
             self.capacity[name] = self.capacity.get(name, 0) + sign * amount
 

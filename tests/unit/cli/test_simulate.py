@@ -166,6 +166,21 @@ def test_html_is_complete_and_escapes_names(simulate: Simulate, tmp_path: Path) 
     for svg in out.split("<svg")[1:]:
         ElementTree.fromstring(f"<svg{svg.partition('</svg>')[0]}</svg>")
     assert parsed.seen >= {"svg", "polyline", "table"}
+    assert 'name="viewport"' in out
+    assert "prefers-color-scheme: dark" in out
+
+
+def test_jobs_that_wait_for_one_reason_are_one_line(simulate: Simulate) -> None:
+    """The messages of groups name the group, and the member that lacks room."""
+    annotations = 'annotations: {pyscheduler.io/pod-group-min-count: "3"}'
+    template = f"template: {{metadata: {{{annotations}}}, spec: {{{CONTAINERS.replace('cpu: 1', 'cpu: 3')}}}}}"
+    large = workload("batch/v1", "Job", f"parallelism: 3, completions: 3, {template}").replace("w}", '"w-{i}"}')
+    code, out, _ = simulate(arrival(", count: 3, runSeconds: 9", large), "--config", BATCH)
+    _, _, waiting = out.partition("Waiting at the end\n")
+    assert code == 0
+    assert waiting.splitlines()[0].startswith("  default/Job/w-1 and 2 others: ")
+    assert "a pod lacks" in waiting
+    assert "w-2" not in out + waiting
 
 
 class _Elements(HTMLParser):

@@ -218,6 +218,13 @@ def test_equal_seeds_give_equal_results() -> None:
     assert drawn(1) != drawn(2)
 
 
+def test_utilization_ends_with_the_last_change() -> None:
+    """The simulator goes on for an hour, since a pod that never fits is still pending."""
+    short = arrival(0, bare_pod("short", 4, {RUN_SECONDS: "60"}))
+    result = play(scenario(short, arrival(0, bare_pod("large", 16, {RUN_SECONDS: "60"}))))
+    assert (result.seconds, result.utilization["cpu"]) == (60.0, 0.5)
+
+
 def test_early_retries_need_no_ticks_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pod that ends makes all waiting pods leave their backoff early, one every 10 ms: most wake-ups are these."""
     ticks: list[float] = []
