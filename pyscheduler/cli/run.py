@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
 from pyscheduler import __version__, kernels, logs
+from pyscheduler.api.quantity import QuantityError
+from pyscheduler.api.resources import amount
 from pyscheduler.cli import compat, endpoints, options
 from pyscheduler.cli.compat import Legacy
 from pyscheduler.cli.endpoints import EndpointOptions
@@ -26,13 +28,25 @@ from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.instrument import RestClientMetrics
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.recording.recorder import Recorder
 from pyscheduler.shell.reload import Reloader, Source
-from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.shell.scheduler import Connections, Scheduler, SchedulerOptions
 from pyscheduler.shell.scheduling_policy import set_batch_scheduling_policy
 from pyscheduler.shell.serving.health import Check, Checks
 from pyscheduler.shell.watchdog import Watchdog
 
+_RECORDING: Final = "Recording"
 log = logs.get("run")
+
+
+def _size(_: click.Context, __: click.Parameter, text: str) -> int:
+    try:
+        size = amount("memory", text)
+    except QuantityError as problem:
+        raise click.BadParameter(str(problem)) from None
+    if size <= 0:
+        raise click.BadParameter(f"{text!r} is not a size such as 512Mi or 2Gi")
+    return size
 
 
 @click.command(cls=SectionedCommand)
@@ -51,6 +65,21 @@ log = logs.get("run")
     metavar="FILE",
     help="Write the configuration with all defaults filled in to FILE and exit.",
 )
+@option(
+    "--record",
+    section=_RECORDING,
+    type=options.FOLDER,
+    metavar="DIR",
+    help="Record all inputs and decisions in a file in DIR, for `pyscheduler replay`.",
+)
+@option(
+    "--record-max-bytes",
+    section=_RECORDING,
+    default="1Gi",
+    callback=_size,
+    metavar="SIZE",
+    help="Limit for all recordings in DIR: the oldest are deleted, then recording stops.",
+)
 @options.feature_gates
 @options.leader_election
 @options.logged
@@ -60,6 +89,8 @@ def run(
     config: Path | None,
     kubeconfig: Path | None,
     write_config_to: Path | None,
+    record: Path | None,
+    record_max_bytes: int,
     feature_gates: tuple[str, ...],
     legacy: Legacy,
     serving: EndpointOptions,
@@ -93,7 +124,12 @@ def run(
     client = configuration.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
     process_flags = ProcessFlags(
-        path, legacy.master, legacy.max_unschedulable_seconds, partial(options.all_flags, click.get_current_context())
+        path,
+        legacy.master,
+        legacy.max_unschedulable_seconds,
+        partial(options.all_flags, click.get_current_context()),
+        record,
+        record_max_bytes,
     )
     work = partial(_run, configuration, process_flags, serving, source)
     sys.exit(options.run_async(until_signalled(work)) or 0)
@@ -108,6 +144,9 @@ class ProcessFlags(NamedTuple):
     max_unschedulable_seconds: float
     flags: Callable[[], Mapping[str, Any]]
     """Function that returns all flags by name."""
+    record: Path | None
+    """Directory for a recording; None to record nothing."""
+    record_max_bytes: int
 
 
 async def _run(
@@ -136,13 +175,15 @@ async def _run(
             leadership, healthz[CHECK] = election, election.check
         connections = Connections.to_server_of(connection, leadership)
         stack.push_async_callback(connections.close)
-        max_unschedulable_seconds = process_flags.max_unschedulable_seconds
+        recorder = None
+        if process_flags.record is not None:
+            recorder = Recorder(process_flags.record, process_flags.record_max_bytes, clock)
+            stack.enter_context(recorder)
         names = [profile.scheduler_name for profile in config.profiles]
         groups = PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server, names)
         on_kinds_changed = (await stack.enter_async_context(groups)).on_kinds_changed
-        scheduler = Scheduler(
-            config, connections, clock, metrics, leadership, max_unschedulable_seconds, on_kinds_changed
-        )
+        scheduler_options = SchedulerOptions(process_flags.max_unschedulable_seconds, on_kinds_changed, recorder)
+        scheduler = Scheduler(config, connections, clock, metrics, leadership, scheduler_options)
         if serving.secure_port:
             checks = health_checks(scheduler, {"main-loop": heartbeat.check}, healthz)
             pages = endpoints.pages(checks, scheduler, clock, process_flags.flags)

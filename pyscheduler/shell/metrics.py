@@ -188,6 +188,8 @@ class ProcessMetrics(_Family):
             "pyscheduler_config_last_reload_successful", "1 if the last reload succeeded.", ()
         )
         self.config_reload_succeeded.set_function(lambda: {(): 1.0})
+        self.recording = Gauges("pyscheduler_recording_active", "1 while decisions are recorded (`--record`).", ())
+        self.recorded_bytes = Gauges("pyscheduler_recording_bytes", "Size of the current recording.", ())
 
 
 class ThreadMetrics(_Family):

@@ -41,6 +41,8 @@ from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.loop import ChangeHandlers, Loop
 from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.recording.machine import RecordedMachine
+from pyscheduler.shell.recording.recorder import Recorder as DecisionRecorder
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 from pyscheduler.shell.writers.writer import KubeWriter
@@ -77,6 +79,20 @@ def _ignore_kinds(_: Iterable[ResourceKind]) -> None:
     """Do nothing: no controller depends on the kinds that plugins watch."""
 
 
+class SchedulerOptions(msgspec.Struct, frozen=True):
+    """Options of a scheduler that are not part of its configuration."""
+
+    longest_unschedulable: float = 300.0
+    """Seconds after which a pod that has been unschedulable is retried without an event."""
+    on_kinds_changed: Callable[[Iterable[ResourceKind]], None] = _ignore_kinds
+    """Receives the kinds that plugins watch when scheduling starts and whenever they change, and none once it stops."""
+    recorder: DecisionRecorder | None = None
+    """Records all inputs and decisions; None records nothing."""
+
+
+_DEFAULT_OPTIONS = SchedulerOptions()
+
+
 class Scheduler:
     """Scheduler for one API server. `run` lasts until it is cancelled."""
 
@@ -87,15 +103,9 @@ class Scheduler:
         clock: Clock,
         metrics: Metrics,
         leadership: Leadership = ALWAYS_LEADER,
-        longest_unschedulable: float = 300.0,
-        on_kinds_changed: Callable[[Iterable[ResourceKind]], None] = _ignore_kinds,
+        options: SchedulerOptions = _DEFAULT_OPTIONS,
     ) -> None:
-        """ConfigError if a plugin cannot be constructed, or an extender's TLS settings are invalid.
-
-        A pod that has been unschedulable for `longest_unschedulable` seconds is retried without an event.
-        `on_kinds_changed` receives the kinds that plugins watch when scheduling starts and whenever they change, and
-        none once it stops.
-        """
+        """ConfigError if a plugin cannot be constructed, or an extender's TLS settings are invalid."""
         self._leadership = leadership
         self._delay_cache = config.configuration.delay_cache_until_active
         self._clock = clock
@@ -103,8 +113,13 @@ class Scheduler:
         self._connection = connections.calls
         instrument = MetricsInstrument(metrics, clock.now)
         self._extenders = ExtenderRegistry(config.configuration, clock)
-        settings = _settings(config, longest_unschedulable, self._extenders.known, clock)
-        self.machine = Machine(partial(_build_profiles, config, self._extenders), instrument, settings)
+        settings = _settings(config, options.longest_unschedulable, self._extenders.known, clock)
+        build = partial(_build_profiles, config, self._extenders)
+        self.machine = (
+            Machine(build, instrument, settings)
+            if options.recorder is None
+            else RecordedMachine(options.recorder, config, build, instrument, settings)
+        )
         self._limit = ConcurrencyLimit(qps=config.configuration.client_connection.qps)
         make_executor = partial(
             Executor,
@@ -120,6 +135,9 @@ class Scheduler:
         self.loop = Loop(self.machine, make_executor, clock, instrument.decided)
         self.executor = self.loop.executor
         register_gauges(metrics, self.machine.context, self.executor, config.gates)
+        if (recorder := options.recorder) is not None:
+            metrics.recording.set_function(lambda: {(): float(recorder.is_active)})
+            metrics.recorded_bytes.set_function(lambda: {(): float(recorder.bytes)})
         self._refusals = Refusals(metrics.count_decode_failure)
         self._handlers = ChangeHandlers(self.loop, clock, self._refusals, self._extenders.raw_objects)
         self._rng = random.Random()
@@ -134,7 +152,7 @@ class Scheduler:
         self._started = config
         self.config = config
         """The configuration in use."""
-        self._on_kinds_changed = on_kinds_changed
+        self._on_kinds_changed = options.on_kinds_changed
         self._scheduling = False
         self.stopping = False
         """True while no new attempts are made and only running work is finished."""
@@ -210,6 +228,8 @@ class Scheduler:
         ConfigError, with nothing changed, if it is invalid.
         """
         context, settings = self.machine.context, config.configuration
+        if isinstance(self.machine, RecordedMachine):
+            self.machine.record_rebuild(config)
         rebuilt = rebuild_profiles(self._started, config, context.active_profiles, context.handle)
         await self._watch_more(
             {kind for p in rebuilt.profiles for kind in p.watches} - {*self.kinds},

@@ -18,7 +18,7 @@ from pyscheduler.kube.paths import NODES, PODS, SUCCEEDED_PODS, collection
 from pyscheduler.shell import scheduler as module
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.metrics import Metrics
-from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.shell.scheduler import Connections, Scheduler, SchedulerOptions
 from pyscheduler.testing import node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
 from tests.unit.kube.fake_api import FakeApi, Json, listed, ok
@@ -81,7 +81,7 @@ async def running(
         clock,
         Metrics(),
         leadership,
-        on_kinds_changed=on_kinds_changed,
+        SchedulerOptions(on_kinds_changed=on_kinds_changed),
     )
     api.script(collection(NODES), listed(*nodes))
     api.script(collection(PODS), listed(*pods))

@@ -1,0 +1,128 @@
+"""Recorder: takes records from the scheduler's thread and writes them to a file in a thread of its own.
+
+The scheduler appends references to a queue and never waits. The recorder must not disturb scheduling, so any failure
+ends the recording, with one log line.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pyscheduler import logs
+from pyscheduler.clock import Clock, rfc3339
+from pyscheduler.shell.recording.file import SUFFIX, Header, frame, opening
+from pyscheduler.shell.recording.records import Entry, Kind, encode_batch
+
+MAX_WAITING: Final = 2_000_000
+"""Records that may wait for a slow disk; more end the recording."""
+_WRITE_EVERY: Final = 0.25
+"""Seconds between two writes."""
+_BATCH: Final = 512
+"""Maximum records of a batch: the scheduler's thread waits while one is encoded."""
+log = logs.get("recording")
+
+
+class Recorder:
+    """Writes one recording, between `start` and the end of the `with` block."""
+
+    def __init__(self, directory: Path, max_bytes: int, clock: Clock) -> None:
+        """`max_bytes` limits all recordings of the directory: the oldest are deleted to make room for this one."""
+        self.bytes = 0
+        """Number of bytes written."""
+        self.is_active = False
+        """True while records are written."""
+        self._directory, self._max_bytes, self._clock = directory, max_bytes, clock
+        self._waiting: deque[Entry] = deque()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._path = Path()
+        self._earlier: list[tuple[Path, int]] = []
+        """Earlier recordings of the directory and their sizes, the newest first."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def start(self, header: Header) -> None:
+        """Create the file, and write records from now on. A failure is logged, and nothing is recorded then."""
+        try:
+            file = self._create()
+        except OSError as error:
+            log.error("Cannot create a recording, scheduling goes on without", error, directory=self._directory)
+            return
+        self.is_active = True
+        log.info("Recording", file=self._path)
+        self._thread = threading.Thread(target=self._run, args=(file, header), name="recorder", daemon=True)
+        self._thread.start()
+
+    def add(self, kind: Kind, payload: Any = None, result: Any = None, readings: tuple[float, ...] = ()) -> None:
+        """Record a call, by references: its payload and result must not change later."""
+        if self.is_active:
+            self._waiting.append((kind, payload, result, readings))
+            if len(self._waiting) > MAX_WAITING:
+                self._end("the disk is too slow")
+
+    def _create(self) -> int:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = [(path, path.stat().st_size) for path in sorted(self._directory.glob(f"*{SUFFIX}"), reverse=True)]
+        time = rfc3339(self._clock.wall()).replace(":", "")  # names in the order of time, on every file system
+        self._path = self._directory / f"{time}-{os.getpid()}{SUFFIX}"
+        self._earlier = [each for each in found if each[0] != self._path]
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+    def _run(self, file: int, header: Header) -> None:
+        try:
+            self._write(file, opening(header))
+            while not self._stopping.wait(_WRITE_EVERY):
+                self._write_waiting(file)
+                if not self.is_active:
+                    return
+            self._write_waiting(file)
+        except OSError as error:
+            self._end(error.strerror or str(error))
+        except Exception as error:  # an object that cannot be encoded is a bug, and must not end the scheduler
+            log.crash("Recording failed", error)
+            self._end("a record cannot be written")
+        finally:
+            self.is_active = False
+            self._waiting.clear()
+            os.close(file)
+
+    def _write_waiting(self, file: int) -> None:
+        while self.is_active and self._waiting:
+            count = min(len(self._waiting), _BATCH)
+            self._write(file, frame(encode_batch([self._waiting.popleft() for _ in range(count)])))
+
+    def _write(self, file: int, data: bytes) -> None:
+        self._make_room(len(data))
+        if self.bytes + len(data) > self._max_bytes:
+            self._end("--record-max-bytes is reached")
+            return
+        while data:
+            written = os.write(file, data)
+            data = data[written:]
+            self.bytes += written
+
+    def _make_room(self, more: int) -> None:
+        """Delete earlier recordings, the oldest first, until `more` bytes fit."""
+        while self._earlier and self.bytes + more + sum(size for _, size in self._earlier) > self._max_bytes:
+            path, _ = self._earlier.pop()
+            with suppress(OSError):
+                path.unlink()
+
+    def _end(self, reason: str) -> None:
+        if self.is_active:
+            self.is_active = False
+            log.error("Recording stopped, scheduling goes on", reason=reason, file=self._path, bytes=self.bytes)
