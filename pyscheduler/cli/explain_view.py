@@ -18,9 +18,12 @@ _SHOWN_NAMES: Final = 3
 _SHOWN_SCORES: Final = 5
 
 
-def view(found: Explanation) -> Iterator[RenderableType]:
-    """Yield the parts of the explanation: a headline, fields, nodes that do not fit, and scores."""
-    yield f"[bold]{escape(found.key)}[/] {escape(_headline(found))}"
+def view(found: Explanation, headline: str = "") -> Iterator[RenderableType]:
+    """Yield the parts of the explanation: a headline, fields, nodes that do not fit, and scores.
+
+    `headline` replaces the one about the present.
+    """
+    yield f"[bold]{escape(found.key)}[/] {escape(headline or _headline(found))}"
     fields = Table.grid(padding=(0, 2))
     for name, text in _fields(found).items():
         if text:

@@ -124,6 +124,29 @@ def explain_pod(cluster: BatchCluster, objects: ListedObjects, pod: PodObject) -
             f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be read; a warning has the reason"
         )
     group = None if node else _group(context, found, is_whole=objects.scope.is_whole)
+    return _explained(context, found, known, group)
+
+
+def explain_in_context(context: Context, pod: Pod, node: str) -> Explanation:
+    """Return the explanation of a pod without a node in the state of a scheduler that is about to attempt it.
+
+    `node` is the node that the attempt chooses; "" if it fails.
+    """
+    known: Json = {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "scheduler": pod.scheduler_name,
+        "node": node,
+        "phase": "Pending",
+        "priority": pod.priority,
+        "nodes": len(context.state),
+    }
+    return _explained(context, pod, known, _group(context, pod, is_whole=True))
+
+
+def _explained(context: Context, found: Pod, known: Json, group: GroupRow | None) -> Explanation:
+    """Return the explanation of a pod without a node, with what is `known` of it."""
+    node = known["node"]
     evaluated = report(context, found)
     if (gate := evaluated.get("preenqueue")) is not None:
         return Explanation(state=State.BOUND if node else State.GATED, gate=gate, group=group, **known)

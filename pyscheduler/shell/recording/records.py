@@ -58,6 +58,13 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     readings: tuple[float, ...] = ()
     """Times that the attempt of a large pod has read from the clock, which limits it."""
 
+    @property
+    def time(self) -> float | None:
+        """Time of the call on the machine's clock; None if it has none."""
+        if self.kind == Kind.CYCLE:
+            return msgspec.msgpack.decode(self.payload, type=float)
+        return time_of_event(self.payload) if self.kind == Kind.EVENT else None
+
 
 Entry = tuple[Kind, Any, Any, tuple[float, ...]]
 """A record before it is encoded: payload and result are the event and the commands themselves."""
@@ -206,7 +213,7 @@ def time_of_event(payload: msgspec.Raw) -> float:
 
 
 def _bind(command: c.Bind) -> Plain:
-    return ["bind", command.pod.uid, command.node_name, command.cycle.attempt]
+    return ["bind", command.pod.uid, command.node_name, command.cycle.attempt, command.cycle.now]
 
 
 def _patch(command: c.PatchStatus) -> Plain:

@@ -1,0 +1,244 @@
+"""`pyscheduler replay`: repeat the decisions of a recording, and explain one of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from pyscheduler.cli import options, replay_view
+from pyscheduler.cli.batch_command import OUTPUT
+from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.cli.explanation import Explanation, explain_in_context
+from pyscheduler.cli.progress_bar import ProgressBar
+from pyscheduler.cli.replay_view import Decision, PodAttempt, PodAttempts, RecordingSummary
+from pyscheduler.cli.sections import SectionedCommand, option
+from pyscheduler.config.problems import ConfigError
+from pyscheduler.shell.recording.attempts import SCHEDULED, UNSCHEDULABLE, AttemptReader, RecordedAttempt
+from pyscheduler.shell.recording.file import RecordingProblem, RecordingReader, find_recordings
+from pyscheduler.shell.recording.records import Kind, Record
+from pyscheduler.shell.recording.replay import Difference, Replay
+
+_DECISION: Final = "Decision"
+_KIB: Final = 1024
+_REPORT_EVERY: Final = 1000
+"""Records between two reports of progress."""
+_HELP: Final = """Replay the decisions of a recording, and explain any of them.
+
+RECORDING is a directory that `pyscheduler run --record` writes to, or one of its files. The scheduler's own code gets
+the recorded inputs again, at full speed and without a cluster, and must decide the same: docs/replay.md.
+
+\b
+Record, and check later that the decisions are reproduced:
+  pyscheduler run --config scheduler.yaml --record /var/lib/pyscheduler
+  pyscheduler replay /var/lib/pyscheduler
+
+\b
+Why did this pod get that node, or none? The cluster is as it was at that moment:
+  pyscheduler replay /var/lib/pyscheduler --pod shop/web-0
+  pyscheduler replay /var/lib/pyscheduler --pod shop/web-0 --attempt 2
+  pyscheduler replay /var/lib/pyscheduler --pod shop/web-0 --at 2026-05-04T10:30:00Z -o json
+
+\b
+Columns:
+  NODES            nodes that the same plugins rejected for the same reasons; few reasons first
+  WHAT WOULD HELP  change after which the plugin would have accepted one of these nodes
+  TOTAL            weighted sum of the scores of a node that fitted, then the plugins with different scores
+"""
+
+
+def _time(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a time such as 2026-05-04T10:30:00Z") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _pod(_: click.Context, __: click.Parameter, text: str) -> tuple[str, str] | None:
+    if not text:
+        return None
+    namespace, slash, name = text.removeprefix("pod/").rpartition("/")
+    if not name or (slash and not namespace) or "/" in namespace:
+        raise click.BadParameter(f"{text!r} is not NAMESPACE/NAME")
+    return namespace or "default", name
+
+
+@click.command(cls=SectionedCommand, help=_HELP)
+@click.argument("recording", metavar="RECORDING", type=click.Path(exists=True, path_type=Path))
+@option("--pod", section=_DECISION, default="", callback=_pod, metavar="NS/NAME", help="List the attempts of a pod.")
+@option(
+    "--attempt",
+    section=_DECISION,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Explain this attempt of the list (default: the last).",
+)
+@option(
+    "--at", section=_DECISION, callback=_time, metavar="TIME", help="Explain the last attempt until TIME (RFC 3339)."
+)
+@option(
+    "--output",
+    "-o",
+    section=OUTPUT,
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Format.",
+)
+def replay(recording: Path, pod: tuple[str, str] | None, attempt: int | None, at: float | None, output: str) -> None:
+    options.logging("text", 0, quiet=True)
+    if pod is None and (attempt is not None or at is not None):
+        raise CommandProblem("--attempt and --at choose an attempt of a pod: add --pod NAMESPACE/NAME")
+    if attempt is not None and at is not None:
+        raise CommandProblem("--attempt and --at exclude each other")
+    try:
+        files = find_recordings(recording)
+        if pod is not None:
+            found = _attempts_of(files, pod, attempt, at)
+            replay_view.print_attempts(found, output)
+            return
+        summaries = [_replayed(file) for file in files]
+    except RecordingProblem as problem:
+        raise CommandProblem(str(problem)) from None
+    replay_view.print_summaries(summaries, output)
+    if any(each.difference is not None for each in summaries):
+        sys.exit(1)
+
+
+# -- whole recordings --------------------------------------------------------------------------------------------------
+
+
+def _replayed(file: Path) -> RecordingSummary:
+    """Replay a recording, up to the first decision that differs."""
+    reader = RecordingReader(file)
+    counter = _Counter(reader.records())
+    replay, difference = _replay_of(reader, counter.records()), None
+    with ProgressBar("replay", lines=False) as bar:
+        while difference is None and replay.peek() is not None:
+            difference = replay.step()
+            if replay.index % _REPORT_EVERY == 0:
+                bar.show(f"{file.name}, KiB", reader.position // _KIB, reader.size // _KIB)
+    epoch = reader.header.epoch
+    return RecordingSummary(
+        file=str(file),
+        version=reader.header.version,
+        start=counter.start + epoch if counter.events else 0.0,
+        end=replay.now + epoch if counter.events else 0.0,
+        events=counter.events,
+        attempts=replay.machine.context.attempts,
+        commands=counter.commands,
+        is_torn=reader.is_torn,
+        difference=None if difference is None else _decision(difference, replay, epoch),
+        unreplayed_plugins=tuple(replay.unreplayed_plugins),
+    )
+
+
+class _Counter:
+    """Counts the records that are read."""
+
+    def __init__(self, records: Iterator[Record]) -> None:
+        self.events = self.commands = 0
+        self.start = 0.0
+        self._records = records
+
+    def records(self) -> Iterator[Record]:
+        for record in self._records:
+            if record.kind == Kind.EVENT:
+                self.start = self.start if self.events else record.time or 0.0
+                self.events += 1
+            result = msgspec.msgpack.decode(record.result) if len(bytes(record.result)) > 1 else None
+            self.commands += len(result) if isinstance(result, list) else 0
+            yield record
+
+
+def _decision(difference: Difference, replay: Replay, epoch: float) -> Decision:
+    """Return the first commands that differ, and their pod."""
+    recorded, replayed = (
+        each if isinstance(each, list) else [] if each is None else [[each]]
+        for each in (difference.recorded, difference.replayed)
+    )
+    first = next((i for i, pair in enumerate(zip(recorded, replayed, strict=False)) if pair[0] != pair[1]), None)
+    i = min(len(recorded), len(replayed)) if first is None else first
+    sides = [side[i] if i < len(side) else None for side in (recorded, replayed)]
+    uids = [side[1] for side in sides if side is not None and len(side) > 1]
+    pod = next((replay.machine.context.pods[uid] for uid in uids if uid in replay.machine.context.pods), None)
+    return Decision(pod.key if pod is not None else "", difference.at + epoch, *sides)
+
+
+def _replay_of(reader: RecordingReader, records: Iterator[Record]) -> Replay:
+    try:
+        return Replay(reader.header, records)
+    except ConfigError as error:
+        problems = "; ".join(str(error).splitlines())
+        raise RecordingProblem(f"{reader.path}: the configuration cannot be loaded here: {problems}") from None
+
+
+# -- one pod -----------------------------------------------------------------------------------------------------------
+
+
+def _attempts_of(files: list[Path], pod: tuple[str, str], attempt: int | None, at: float | None) -> PodAttempts:
+    """Return the attempts of a pod in all recordings, and the explanation of the chosen one."""
+    key, is_torn = "/".join(pod), False
+    found: list[tuple[Path, float, RecordedAttempt]] = []
+    shown = False
+    for file in files:
+        reader, attempts = RecordingReader(file), AttemptReader(*pod)
+        found += [(file, reader.header.epoch, each) for each in attempts.read(_with_progress(reader))]
+        shown, is_torn = shown or bool(attempts.uids), is_torn or reader.is_torn
+    if not found:
+        raise CommandProblem(f"pod {key} has no attempt in the recording" if shown else f"no pod {key} was recorded")
+    listed = [
+        PodAttempt(i, each.at + epoch, each.result, each.node, each.nominated, each.reason)
+        for i, (_, epoch, each) in enumerate(found, 1)
+    ]
+    number = _chosen(listed, attempt, at)
+    file, _, chosen = found[number - 1]
+    explanation = None if chosen.result not in (SCHEDULED, UNSCHEDULABLE) else _explained(file, chosen)
+    return PodAttempts(key, listed, number, explanation, is_torn)
+
+
+def _chosen(listed: list[PodAttempt], attempt: int | None, at: float | None) -> int:
+    """Return the number of the attempt to explain. CommandProblem if there is none."""
+    if attempt is not None:
+        if attempt > len(listed):
+            raise CommandProblem(f"--attempt {attempt}: the pod has {len(listed)} in the recording")
+        return attempt
+    number = max((each.number for each in listed if at is None or each.time <= at), default=0)
+    if not number:
+        raise CommandProblem(f"--at: the first attempt of the pod was at {replay_view.time_text(listed[0].time)}")
+    return number
+
+
+def _explained(file: Path, chosen: RecordedAttempt) -> Explanation:
+    """Replay a recording up to an attempt, and explain the pod in that state."""
+    reader = RecordingReader(file)
+    replay = _replay_of(reader, reader.records())
+    with ProgressBar("replay", lines=False) as bar:
+        while replay.index < chosen.index:
+            if replay.step() is not None:
+                raise CommandProblem(
+                    f"{file}: an earlier decision is replayed differently; `pyscheduler replay {file}` shows which"
+                )
+            if replay.index % _REPORT_EVERY == 0:
+                bar.show("records", replay.index, chosen.index)
+    context = replay.machine.context
+    pod = context.pods.get(chosen.uid)
+    if pod is None:
+        raise CommandProblem(f"{file}: the pod is not in the recorded state")
+    return explain_in_context(context, pod, chosen.node)
+
+
+def _with_progress(reader: RecordingReader) -> Iterator[Record]:
+    with ProgressBar("read", lines=False) as bar:
+        for i, record in enumerate(reader.records()):
+            if i % _REPORT_EVERY == 0:
+                bar.show(f"{reader.path.name}, KiB", reader.position // _KIB, reader.size // _KIB)
+            yield record

@@ -1,0 +1,167 @@
+"""Output of `pyscheduler replay`: tables and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from pyscheduler.api.counts import counted
+from pyscheduler.cli.batch_command import CommandOutput, print_output
+from pyscheduler.cli.console import escape
+from pyscheduler.cli.explain_view import view
+from pyscheduler.cli.explanation import Explanation
+from pyscheduler.clock import rfc3339_micro
+from pyscheduler.shell.recording.attempts import SCHEDULED
+
+_MILLISECONDS: Final = len("2026-05-04T10:30:00.000")
+
+
+class Decision(msgspec.Struct, frozen=True, rename="camel"):
+    """First decision that was replayed differently."""
+
+    pod: str
+    """`namespace/name`; "" if it is of no pod."""
+    time: float
+    recorded: Sequence[Any] | None
+    """Command as it was recorded; None if there was none."""
+    replayed: Sequence[Any] | None
+
+
+class RecordingSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Result of the replay of one recording. The fields are the keys of the JSON output; times are Unix times."""
+
+    file: str
+    version: str
+    start: float
+    end: float
+    events: int
+    attempts: int
+    commands: int
+    is_torn: bool
+    """True if the last batch is incomplete, because the process was killed."""
+    difference: Decision | None
+    """None if all decisions are equal."""
+    unreplayed_plugins: Sequence[str] = ()
+    """PreBind plugins that await something else than their API client."""
+
+
+class PodAttempt(msgspec.Struct, frozen=True, rename="camel"):
+    """One attempt of a pod."""
+
+    number: int
+    time: float
+    result: str
+    node: str
+    nominated: str
+    reason: str
+
+
+class PodAttempts(msgspec.Struct, frozen=True, rename="camel"):
+    """Attempts of a pod, and the explanation of one of them."""
+
+    pod: str
+    attempts: Sequence[PodAttempt]
+    explained: int
+    """Number of the attempt that is explained."""
+    explanation: Explanation | None
+    """None if the chosen row is the end of a binding."""
+    is_torn: bool = False
+
+
+def print_summaries(summaries: Sequence[RecordingSummary], output: str) -> None:
+    """Print the results of whole recordings."""
+    lines = {each.file: msgspec.json.encode(each).decode() for each in summaries}
+    parts = [part for i, each in enumerate(summaries) for part in (*([""] if i else []), *_summary(each))]
+    print_output(CommandOutput(Group(*parts), lines), output)
+
+
+def _summary(each: RecordingSummary) -> Iterator[RenderableType]:
+    decided = f"{counted(each.events, 'event')}, {counted(each.attempts, 'attempt')}, "
+    yield f"[bold]{escape(each.file)}[/]"
+    fields = Table.grid(padding=(0, 2))
+    if each.events:
+        fields.add_row("  Time", f"{time_text(each.start)} to {time_text(each.end)}")
+    fields.add_row("  Replayed", f"{decided}{counted(each.commands, 'command')}")
+    difference = each.difference
+    if difference is None:
+        fields.add_row("  Result", "all decisions are equal")
+    else:
+        of_pod = f" of {difference.pod}" if difference.pod else ""
+        fields.add_row("  Result", f"a decision{of_pod} differs at {time_text(difference.time)}")
+        fields.add_row("  Recorded", escape(_command(difference.recorded)))
+        fields.add_row("  Replayed", escape(_command(difference.replayed)))
+    if each.is_torn:
+        fields.add_row("  Note", "the last batch is incomplete: the process ended while it was written")
+    if each.unreplayed_plugins:
+        names = ", ".join(each.unreplayed_plugins)
+        fields.add_row("  Note", f"not replayed, because they await more than their API client: {escape(names)}")
+    yield fields
+
+
+def _command(command: Sequence[Any] | None) -> str:
+    """Return a recorded command as text."""
+    if command is None:
+        return "no command"
+    name, *rest = command
+    if name == "bind":
+        return f"bind to {rest[1]}"
+    return " ".join(str(part) for part in (name, *rest[1:]) if part not in (None, ""))
+
+
+def print_attempts(found: PodAttempts, output: str) -> None:
+    """Print the attempts of a pod, and the explanation of one."""
+    parts = [*_attempts(found)]
+    if found.explanation is not None:
+        parts += ["", *view(found.explanation, _headline(found, found.explanation))]
+    if found.is_torn:
+        parts += ["", "The last batch of a recording is incomplete: the process ended while it was written."]
+    line = msgspec.json.encode(found).decode()
+    print_output(CommandOutput(Group(*parts), {found.pod: line}), output)
+
+
+def _attempts(found: PodAttempts) -> Iterator[RenderableType]:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("ATTEMPT", "TIME", "RESULT", "NODE OR REASON"):
+        table.add_column(column, overflow="fold")
+    for each in found.attempts:
+        nominated = f" Nominated: {each.nominated}." if each.nominated else ""
+        table.add_row(
+            str(each.number), time_text(each.time), each.result, escape(each.node or f"{each.reason}{nominated}")
+        )
+    yield table
+
+
+def _headline(found: PodAttempts, explanation: Explanation) -> str:
+    """Return the result of the explained attempt."""
+    attempt = found.attempts[found.explained - 1]
+    text = f"in attempt {attempt.number}"
+    if explanation.error:
+        return f"{text} cannot be evaluated: {explanation.error}"
+    nodes = counted(explanation.nodes, "node")
+    if attempt.result == SCHEDULED:
+        return f"{text} was placed on {attempt.node}, {_place(explanation, attempt.node)}"
+    fitting = len(explanation.feasible)
+    return f"{text} fitted {f'{fitting} of' if fitting else 'none of'} {nodes}"
+
+
+def _place(explanation: Explanation, node: str) -> str:
+    """Return how the chosen node compared with the others."""
+    feasible = explanation.feasible
+    own = next((each for each in feasible if each.node == node), None)
+    if own is None:
+        return "which did not fit it alone"
+    if len(feasible) == 1:
+        return f"the only one of {counted(explanation.nodes, 'node')} that fitted"
+    if own.rank > 1:
+        return f"number {own.rank} of {len(feasible)} that fitted"
+    equal = sum(each.rank == 1 for each in feasible)
+    return f"the best of {len(feasible)} that fitted" if equal == 1 else f"one of {equal} equal best of {len(feasible)}"
+
+
+def time_text(time: float) -> str:
+    """Return a Unix time with milliseconds, UTC."""
+    return f"{rfc3339_micro(time)[:_MILLISECONDS]}Z"
