@@ -21,7 +21,7 @@ from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.shell.recording.attempts import SCHEDULED, UNSCHEDULABLE, AttemptReader, RecordedAttempt
 from pyscheduler.shell.recording.file import RecordingProblem, RecordingReader, find_recordings
-from pyscheduler.shell.recording.records import Kind, Record
+from pyscheduler.shell.recording.records import Kind, RecordedCall
 from pyscheduler.shell.recording.replay import Difference, Replay
 
 _DECISION: Final = "Decision"
@@ -34,7 +34,7 @@ RECORDING is a directory that `pyscheduler run --record` writes to, or one of it
 the recorded inputs again, at full speed and without a cluster, and must decide the same: docs/replay.md.
 
 \b
-Record, and check later that the decisions are reproduced:
+RecordedCall, and check later that the decisions are reproduced:
   pyscheduler run --config scheduler.yaml --record /var/lib/pyscheduler
   pyscheduler replay /var/lib/pyscheduler
 
@@ -144,12 +144,12 @@ def _replayed(file: Path) -> RecordingSummary:
 class _Counter:
     """Counts the records that are read."""
 
-    def __init__(self, records: Iterator[Record]) -> None:
+    def __init__(self, records: Iterator[RecordedCall]) -> None:
         self.events = self.commands = 0
         self.start = 0.0
         self._records = records
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[RecordedCall]:
         for record in self._records:
             if record.kind == Kind.EVENT:
                 self.start = self.start if self.events else record.time or 0.0
@@ -173,7 +173,7 @@ def _decision(difference: Difference, replay: Replay, epoch: float) -> Decision:
     return Decision(pod.key if pod is not None else "", difference.at + epoch, *sides)
 
 
-def _replay_of(reader: RecordingReader, records: Iterator[Record]) -> Replay:
+def _replay_of(reader: RecordingReader, records: Iterator[RecordedCall]) -> Replay:
     try:
         return Replay(reader.header, records)
     except ConfigError as error:
@@ -236,7 +236,7 @@ def _explained(file: Path, chosen: RecordedAttempt) -> Explanation:
     return explain_in_context(context, pod, chosen.node)
 
 
-def _with_progress(reader: RecordingReader) -> Iterator[Record]:
+def _with_progress(reader: RecordingReader) -> Iterator[RecordedCall]:
     with ProgressBar("read", lines=False) as bar:
         for i, record in enumerate(reader.records()):
             if i % _REPORT_EVERY == 0:

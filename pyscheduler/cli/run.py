@@ -28,7 +28,7 @@ from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.instrument import RestClientMetrics
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
-from pyscheduler.shell.recording.recorder import Recorder
+from pyscheduler.shell.recording.recorder import DecisionRecorder
 from pyscheduler.shell.reload import Reloader, Source
 from pyscheduler.shell.scheduler import Connections, Scheduler, SchedulerOptions
 from pyscheduler.shell.scheduling_policy import set_batch_scheduling_policy
@@ -177,7 +177,7 @@ async def _run(
         stack.push_async_callback(connections.close)
         recorder = None
         if process_flags.record is not None:
-            recorder = Recorder(process_flags.record, process_flags.record_max_bytes, clock)
+            recorder = DecisionRecorder(process_flags.record, process_flags.record_max_bytes, clock)
             stack.enter_context(recorder)
         names = [profile.scheduler_name for profile in config.profiles]
         groups = PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server, names)

@@ -42,7 +42,7 @@ from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.loop import ChangeHandlers, Loop
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.recording.machine import RecordedMachine
-from pyscheduler.shell.recording.recorder import Recorder as DecisionRecorder
+from pyscheduler.shell.recording.recorder import DecisionRecorder
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 from pyscheduler.shell.writers.writer import KubeWriter

@@ -14,12 +14,12 @@ from pyscheduler.core.context import ProfileBuilder, Settings
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.recording.file import Header
 from pyscheduler.shell.recording.machine import RecordedMachine
-from pyscheduler.shell.recording.recorder import Recorder
-from pyscheduler.shell.recording.records import Entry, Kind, Record, decode_batch, encode_batch
+from pyscheduler.shell.recording.recorder import DecisionRecorder
+from pyscheduler.shell.recording.records import Entry, Kind, RecordedCall, decode_batch, encode_batch
 from pyscheduler.shell.recording.replay import Difference, Replay
 
 
-class MemoryRecorder(Recorder):
+class MemoryRecorder(DecisionRecorder):
     """Recorder that keeps its records. They are encoded at once, so that later changes do not show."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class MemoryRecorder(Recorder):
         entry: Entry = (kind, payload, result, readings)
         self.data.append(encode_batch([entry]))
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[RecordedCall]:
         for data in self.data:
             yield from decode_batch(data)
 

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from pyscheduler.core.events import BindFailed
-from pyscheduler.shell.recording.records import Kind, Plain, Record, event_class, pod_of_event
+from pyscheduler.shell.recording.records import Kind, Plain, RecordedCall, event_class, pod_of_event
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -45,22 +45,22 @@ class AttemptReader:
         self.uids: set[str] = set()
         """UIDs of the pods of this name that the recording has shown."""
         self._times, self._indexes = array("d"), array("q")
-        """Times and indexes of all calls of `cycle`."""
+        """Times and indexes of the calls of `cycle` that did something."""
 
-    def read(self, records: Iterator[Record]) -> Iterator[RecordedAttempt]:
+    def read(self, records: Iterator[RecordedCall]) -> Iterator[RecordedAttempt]:
         """Yield the attempts in the order of their commands."""
         for index, record in enumerate(records):
             if record.kind == Kind.EVENT:
                 pod = pod_of_event(record.payload)
                 if pod is not None and (pod.namespace, pod.name) == self._key:
                     self.uids.add(pod.uid)
-            elif record.kind == Kind.CYCLE:
+            elif record.kind == Kind.CYCLE and bytes(record.result) != _NONE:
                 self._times.append(record.time or 0.0)
                 self._indexes.append(index)
             if bytes(record.result) not in (_NONE, _EMPTY):
                 yield from self._attempts(index, record)
 
-    def _attempts(self, index: int, record: Record) -> Iterator[RecordedAttempt]:
+    def _attempts(self, index: int, record: RecordedCall) -> Iterator[RecordedAttempt]:
         commands = msgspec.msgpack.decode(record.result)
         if isinstance(commands, str):  # an exception
             return
@@ -80,7 +80,7 @@ class AttemptReader:
         return RecordedAttempt(at, found, uid, SCHEDULED, node)
 
 
-def _failed(index: int, record: Record, command: Plain, nominated: str) -> RecordedAttempt:
+def _failed(index: int, record: RecordedCall, command: Plain, nominated: str) -> RecordedAttempt:
     is_event = record.kind == Kind.EVENT
     result = BINDING_FAILED if is_event and event_class(record.payload) is BindFailed else UNSCHEDULABLE
     return RecordedAttempt(record.time or 0.0, index, command[1], result, "", nominated, command[3])

@@ -21,7 +21,7 @@ from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.show import show
 from pyscheduler.core.context import Settings
-from pyscheduler.shell.recording.records import Record, decode_batch
+from pyscheduler.shell.recording.records import RecordedCall, decode_batch
 
 FORMAT: Final = 1
 SUFFIX: Final = ".recording"
@@ -124,7 +124,7 @@ class RecordingReader:
         """Number of bytes that have been read."""
         return self._file.tell()
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[RecordedCall]:
         """Yield the records up to the last complete batch."""
         while (data := self._next_frame()) is not None:
             try:

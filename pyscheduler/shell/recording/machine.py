@@ -26,7 +26,7 @@ from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.shell.recording.file import Header, config_text
-from pyscheduler.shell.recording.recorder import Recorder
+from pyscheduler.shell.recording.recorder import DecisionRecorder
 from pyscheduler.shell.recording.records import Kind
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class RecordedMachine(Machine):
 
     def __init__(
         self,
-        recorder: Recorder,
+        recorder: DecisionRecorder,
         config: LoadedConfig,
         build_profiles: ProfileBuilder,
         instrument: Instrument,
@@ -118,7 +118,7 @@ class RecordedMachine(Machine):
 class _RecordedPreBind:
     """PreBind plugin of one binding cycle whose calls are recorded."""
 
-    def __init__(self, plugin: PreBindPlugin, index: int, recorder: Recorder) -> None:
+    def __init__(self, plugin: PreBindPlugin, index: int, recorder: DecisionRecorder) -> None:
         self.name = plugin.name
 
         @wraps(plugin.pre_bind)  # the name is in messages about wrong return values
@@ -132,7 +132,7 @@ class _RecordedPreBind:
 class _RecordedApi(ApiWriter):
     """API client of a PreBind plugin that records when each call ends, and with which result."""
 
-    def __init__(self, api: ApiWriter, uid: str, recorder: Recorder) -> None:
+    def __init__(self, api: ApiWriter, uid: str, recorder: DecisionRecorder) -> None:
         self._api, self._uid, self._recorder = api, uid, recorder
 
     async def bind(self, pod: Pod, node_name: str) -> None:

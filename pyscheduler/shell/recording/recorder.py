@@ -28,7 +28,7 @@ _BATCH: Final = 512
 log = logs.get("recording")
 
 
-class Recorder:
+class DecisionRecorder:
     """Writes one recording, between `start` and the end of the `with` block."""
 
     def __init__(self, directory: Path, max_bytes: int, clock: Clock) -> None:
@@ -106,7 +106,7 @@ class Recorder:
             self._write(file, frame(encode_batch([self._waiting.popleft() for _ in range(count)])))
 
     def _write(self, file: int, data: bytes) -> None:
-        self._make_room(len(data))
+        self._delete_oldest(len(data))
         if self.bytes + len(data) > self._max_bytes:
             self._end("--record-max-bytes is reached")
             return
@@ -115,7 +115,7 @@ class Recorder:
             data = data[written:]
             self.bytes += written
 
-    def _make_room(self, more: int) -> None:
+    def _delete_oldest(self, more: int) -> None:
         """Delete earlier recordings, the oldest first, until `more` bytes fit."""
         while self._earlier and self.bytes + more + sum(size for _, size in self._earlier) > self._max_bytes:
             path, _ = self._earlier.pop()

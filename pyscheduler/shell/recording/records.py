@@ -48,7 +48,7 @@ class Kind(enum.IntEnum):
     """A PreBind plugin has read the time (UID of the pod, time)."""
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class RecordedCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One record as it is read from a file."""
 
     kind: int
@@ -104,7 +104,7 @@ _RESULTS: Final[Mapping[str, type[Any]]] = {
 }
 _RESULT_NAMES: Final = {cls: name for name, cls in _RESULTS.items()}
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(list[Record])
+_decoder: Final = msgspec.msgpack.Decoder(list[RecordedCall])
 
 
 def encode_batch(entries: Sequence[Entry]) -> bytes:
@@ -112,7 +112,7 @@ def encode_batch(entries: Sequence[Entry]) -> bytes:
     return _encoder.encode([_plain(*entry) for entry in entries])
 
 
-def decode_batch(data: bytes) -> list[Record]:
+def decode_batch(data: bytes) -> list[RecordedCall]:
     """Return the records of a batch. msgspec.DecodeError."""
     return _decoder.decode(data)
 

@@ -23,7 +23,7 @@ from pyscheduler.core.events import Event, Reconfigured
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.recording.file import Header
-from pyscheduler.shell.recording.records import Kind, Plain, Record, decode_event, encoded_result, time_of_event
+from pyscheduler.shell.recording.records import Kind, Plain, RecordedCall, decode_event, encoded_result, time_of_event
 
 _PRE_BIND_KINDS: Final = frozenset((Kind.PRE_BIND, Kind.RESPONSE, Kind.FAILURE, Kind.TIMESTAMP))
 
@@ -43,7 +43,7 @@ class Difference(msgspec.Struct, frozen=True):
 class Replay:
     """Machine in the state after the records that `step` has taken."""
 
-    def __init__(self, header: Header, records: Iterator[Record]) -> None:
+    def __init__(self, header: Header, records: Iterator[RecordedCall]) -> None:
         """ConfigError if the configuration cannot be loaded here, for example because a plugin is not installed."""
         self.now = 0.0
         """Time of the last record, on the machine's clock."""
@@ -54,7 +54,7 @@ class Replay:
         self._started = header.load(header.config)
         self._header = header
         self._records = records
-        self._next: Record | None = None
+        self._next: RecordedCall | None = None
         self._instrument = _ReplayInstrument(has_timer=header.has_timer)
         self._rebuilt: tuple[RebuiltProfiles, LoadedConfig] | None = None
         self._binds: dict[str, Bind] = {}
@@ -75,13 +75,13 @@ class Replay:
             header.preempts_for_resizes,
         )
 
-    def peek(self) -> Record | None:
+    def peek(self) -> RecordedCall | None:
         """Return the next record without taking it; None at the end."""
         if self._next is None:
             self._next = next(self._records, None)
         return self._next
 
-    def _take(self) -> Record | None:
+    def _take(self) -> RecordedCall | None:
         record, self._next = self.peek(), None
         self.index += record is not None
         return record
@@ -104,7 +104,7 @@ class Replay:
             return None
         return Difference(index, self.now, msgspec.msgpack.decode(record.result), msgspec.msgpack.decode(replayed))
 
-    def _call(self, kind: Kind, record: Record) -> list[Command] | str | None:
+    def _call(self, kind: Kind, record: RecordedCall) -> list[Command] | str | None:
         """Make the call of a record; return its commands, or the text of the exception."""
         machine, payload = self.machine, record.payload
         if kind is Kind.CYCLE:
