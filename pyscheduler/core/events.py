@@ -1,6 +1,7 @@
 """Input events of the machine: one frozen struct for each kind, with its time.
 
-`at` is seconds on a monotonic clock. The same events in the same order give the same commands.
+`at` is seconds on a monotonic clock. The same events in the same order give the same commands. The tags and the order
+of the fields are part of the format of recordings (`shell/recording/`).
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pyscheduler.core.extenders.extender import Extender, ExtenderResult
 from pyscheduler.core.framework.profile import Profile
 
 
-class PodChanged(msgspec.Struct, frozen=True, gc=False):
+class PodChanged(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=0):
     """A pod was created or updated."""
 
     at: float
     object: PodObject
 
 
-class PodFound(msgspec.Struct, frozen=True, gc=False):
+class PodFound(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=1):
     """A pod as just read from the API server: the reply to GetPod.
 
     Unlike PodChanged, which may be older than a binding, it proves that a pod without a node is not bound.
@@ -32,7 +33,7 @@ class PodFound(msgspec.Struct, frozen=True, gc=False):
     object: PodObject
 
 
-class PodGone(msgspec.Struct, frozen=True, gc=False):
+class PodGone(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=2):
     """A pod was deleted, or no longer matches the watch's field selector because it has ended."""
 
     at: float
@@ -41,28 +42,28 @@ class PodGone(msgspec.Struct, frozen=True, gc=False):
     uid: str
 
 
-class SucceededPodGone(msgspec.Struct, frozen=True, gc=False):
+class SucceededPodGone(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=3):
     """A pod in phase Succeeded was deleted."""
 
     at: float
     uid: str
 
 
-class NodeChanged(msgspec.Struct, frozen=True, gc=False):
+class NodeChanged(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=4):
     """A node was created or updated."""
 
     at: float
     object: NodeObject
 
 
-class NodeGone(msgspec.Struct, frozen=True, gc=False):
+class NodeGone(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=5):
     """A node was deleted."""
 
     at: float
     name: str
 
 
-class ObjectChanged(msgspec.Struct, frozen=True, gc=False):
+class ObjectChanged(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=6):
     """An object of a kind that some plugin watches was created or updated."""
 
     at: float
@@ -70,7 +71,7 @@ class ObjectChanged(msgspec.Struct, frozen=True, gc=False):
     object: dict[str, Any]
 
 
-class ObjectGone(msgspec.Struct, frozen=True, gc=False):
+class ObjectGone(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=7):
     """An object of a kind that some plugin watches was deleted."""
 
     at: float
@@ -79,14 +80,14 @@ class ObjectGone(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-class Bound(msgspec.Struct, frozen=True, gc=False):
+class Bound(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=8):
     """The binding cycle of a pod succeeded: the API server has accepted the binding."""
 
     at: float
     uid: str
 
 
-class BindFailed(msgspec.Struct, frozen=True, gc=False):
+class BindFailed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=9):
     """The binding cycle of a pod failed; `rejected` is True for a plugin's rejection, False for an error."""
 
     at: float
@@ -96,7 +97,7 @@ class BindFailed(msgspec.Struct, frozen=True, gc=False):
     rejected: bool = False
 
 
-class EvictFailed(msgspec.Struct, frozen=True, gc=False):
+class EvictFailed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=10):
     """A victim could not be evicted: its preemptor must be retried."""
 
     at: float
@@ -105,7 +106,7 @@ class EvictFailed(msgspec.Struct, frozen=True, gc=False):
     victim_uid: str = ""
 
 
-class Reconfigured(msgspec.Struct, frozen=True):
+class Reconfigured(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """New profiles, extenders and backoffs (seconds) are in effect."""
 
     at: float
@@ -115,7 +116,7 @@ class Reconfigured(msgspec.Struct, frozen=True):
     extenders: tuple[Extender, ...] = ()
 
 
-class ExtendersResponded(msgspec.Struct, frozen=True):
+class ExtendersResponded(msgspec.Struct, frozen=True, array_like=True, tag=12):
     """Replies to the CallExtenders with this id: one result or failure for each of its calls, in its order."""
 
     at: float
@@ -123,7 +124,7 @@ class ExtendersResponded(msgspec.Struct, frozen=True):
     results: tuple[ExtenderResult, ...]
 
 
-class Tick(msgspec.Struct, frozen=True, gc=False):
+class Tick(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=13):
     """Time has passed: backoffs and Permit timeouts may have expired."""
 
     at: float

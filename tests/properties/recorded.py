@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +11,23 @@ from unittest.mock import patch
 
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.config.rebuild import RebuiltProfiles, rebuild_profiles
 from pyscheduler.core.context import ProfileBuilder, Settings
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell.recording.file import Header
+from pyscheduler.shell.recording.file import Header, config_text
 from pyscheduler.shell.recording.machine import RecordedMachine
 from pyscheduler.shell.recording.recorder import DecisionRecorder
 from pyscheduler.shell.recording.records import Entry, Kind, RecordedCall, decode_batch, encode_batch
 from pyscheduler.shell.recording.replay import Difference, Replay
+
+
+class _Encoded(deque[Entry]):
+    def __init__(self, data: list[bytes]) -> None:
+        super().__init__()
+        self._data = data
+
+    def append(self, entry: Entry) -> None:
+        self._data.append(encode_batch([entry]))
 
 
 class MemoryRecorder(DecisionRecorder):
@@ -29,10 +40,7 @@ class MemoryRecorder(DecisionRecorder):
 
     def start(self, header: Header) -> None:
         self.header, self.is_active = header, True
-
-    def add(self, kind: Kind, payload: Any = None, result: Any = None, readings: tuple[float, ...] = ()) -> None:
-        entry: Entry = (kind, payload, result, readings)
-        self.data.append(encode_batch([entry]))
+        self.waiting = _Encoded(self.data)
 
     def records(self) -> Iterator[RecordedCall]:
         for data in self.data:
@@ -54,7 +62,12 @@ def recorded_harnesses() -> Iterator[list[MemoryRecorder]]:
         recorders.append(MemoryRecorder())
         return RecordedMachine(recorders[-1], config, build, instrument, settings)
 
-    with patch("pyscheduler.testing.harness.Machine", make):
+    def rebuild(started: LoadedConfig, changed: LoadedConfig, *more: Any) -> RebuiltProfiles:
+        recorders[-1].add(Kind.REBUILD, config_text(changed))
+        return rebuild_profiles(started, changed, *more)
+
+    module = "pyscheduler.testing.harness"
+    with patch(f"{module}.Machine", make), patch(f"{module}.rebuild_profiles", rebuild):
         yield recorders
 
 

@@ -69,7 +69,7 @@ class PreemptCall(msgspec.Struct, frozen=True):
     candidates: Mapping[str, Candidate]
 
 
-class ExtenderFilterResult(msgspec.Struct, frozen=True):
+class ExtenderFilterResult(msgspec.Struct, frozen=True, array_like=True, tag=0):
     """Feasible nodes among those of the call, and the reasons against others."""
 
     nodes: tuple[str, ...]
@@ -79,7 +79,7 @@ class ExtenderFilterResult(msgspec.Struct, frozen=True):
     """Reasons by node name; preemption cannot help on these nodes."""
 
 
-class ExtenderPrioritizeResult(msgspec.Struct, frozen=True):
+class ExtenderPrioritizeResult(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Scores by node name, 0 to 10 by the protocol."""
 
     scores: tuple[tuple[str, int], ...]
@@ -92,13 +92,13 @@ class Victims(msgspec.Struct, frozen=True):
     pdb_violations: int = 0
 
 
-class ExtenderPreemptionResult(msgspec.Struct, frozen=True):
+class ExtenderPreemptionResult(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Nodes on which preemption may happen, with their victims."""
 
     victims: Mapping[str, Victims]
 
 
-class ExtenderCallFailed(msgspec.Struct, frozen=True):
+class ExtenderCallFailed(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """The call failed or its response could not be parsed."""
 
     message: str

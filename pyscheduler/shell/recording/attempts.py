@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from pyscheduler.core.events import BindFailed
-from pyscheduler.shell.recording.records import Kind, Plain, RecordedCall, event_class, pod_of_event
+from pyscheduler.shell.recording.records import Kind, Plain, RecordedCall, decode_event, pod_of_event
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -81,6 +81,6 @@ class AttemptReader:
 
 
 def _failed(index: int, record: RecordedCall, command: Plain, nominated: str) -> RecordedAttempt:
-    is_event = record.kind == Kind.EVENT
-    result = BINDING_FAILED if is_event and event_class(record.payload) is BindFailed else UNSCHEDULABLE
+    is_binding = record.kind == Kind.EVENT and isinstance(decode_event(record.payload), BindFailed)
+    result = BINDING_FAILED if is_binding else UNSCHEDULABLE
     return RecordedAttempt(record.time or 0.0, index, command[1], result, "", nominated, command[3])

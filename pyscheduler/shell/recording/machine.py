@@ -26,10 +26,11 @@ from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.shell.recording.file import Header, config_text
-from pyscheduler.shell.recording.recorder import DecisionRecorder
+from pyscheduler.shell.recording.recorder import MAX_WAITING, TOO_SLOW, DecisionRecorder
 from pyscheduler.shell.recording.records import Kind
 
 T = TypeVar("T")
+_EVENT, _CYCLE = Kind.EVENT, Kind.CYCLE
 
 
 class RecordedMachine(Machine):
@@ -63,19 +64,27 @@ class RecordedMachine(Machine):
         return commands
 
     def handle(self, event: Event) -> list[Command]:
+        # This and `cycle` run for every pod: few calls, and `waiting.append` instead of `add`.
+        recorder = self._recorder
         try:
             commands = super().handle(event)
         except Exception as error:
-            self._recorder.add(Kind.EVENT, event, repr(error), self._take_readings())
+            recorder.add(Kind.EVENT, event, repr(error), self._take_readings())
             raise
-        return self._record(Kind.EVENT, event, commands)
+        if commands:
+            self._replace_plugins(commands)
+        waiting = recorder.waiting
+        waiting.append((_EVENT, event, commands, self._take_readings() if self._readings else ()))
+        if len(waiting) > MAX_WAITING:
+            recorder.end(TOO_SLOW)
+        return commands
 
     def cycle(self, now: float, step: CycleStep | None = None) -> list[Command] | None:
         commands = super().cycle(now, step)
-        if commands is None:
-            self._recorder.add(Kind.CYCLE, now)
-            return None
-        return self._record(Kind.CYCLE, now, commands)
+        if commands:
+            self._replace_plugins(commands)
+        self._recorder.waiting.append((_CYCLE, now, commands, self._take_readings() if self._readings else ()))
+        return commands
 
     def build_topology_column(self, key: str) -> None:
         super().build_topology_column(key)
@@ -85,21 +94,16 @@ class RecordedMachine(Machine):
         """Record that profiles are built from a changed configuration."""
         self._recorder.add(Kind.REBUILD, config_text(config))
 
-    def _record(self, kind: Kind, payload: Any, commands: list[Command]) -> list[Command]:
-        readings = self._take_readings() if self._readings else ()
+    def _replace_plugins(self, commands: list[Command]) -> None:
+        """Put plugins whose API calls are recorded into the Bind commands."""
         for i, command in enumerate(commands):
-            if isinstance(command, Bind) and command.plan.pre_bind and self._recorder.is_active:
-                commands[i] = self._with_recorded_plugins(command)
-        self._recorder.add(kind, payload, commands, readings)
-        return commands
-
-    def _with_recorded_plugins(self, command: Bind) -> Bind:
-        plugins = tuple(
-            # A plugin's other methods are not called in the binding cycle.
-            cast(PreBindPlugin, _RecordedPreBind(plugin, i, self._recorder))
-            for i, plugin in enumerate(command.plan.pre_bind)
-        )
-        return replace(command, plan=replace(command.plan, pre_bind=plugins))
+            if type(command) is Bind and command.plan.pre_bind and self._recorder.is_active:
+                plugins = tuple(
+                    # A plugin's other methods are not called in the binding cycle.
+                    cast(PreBindPlugin, _RecordedPreBind(plugin, number, self._recorder))
+                    for number, plugin in enumerate(command.plan.pre_bind)
+                )
+                commands[i] = replace(command, plan=replace(command.plan, pre_bind=plugins))
 
     def _take_readings(self) -> tuple[float, ...]:
         readings = tuple(self._readings)

@@ -21,6 +21,7 @@ from pyscheduler.shell.recording.records import Entry, Kind, encode_batch
 
 MAX_WAITING: Final = 2_000_000
 """Records that may wait for a slow disk; more end the recording."""
+TOO_SLOW: Final = "the disk is too slow"
 _WRITE_EVERY: Final = 0.25
 """Seconds between two writes."""
 _BATCH: Final = 512
@@ -38,7 +39,8 @@ class DecisionRecorder:
         self.is_active = False
         """True while records are written."""
         self._directory, self._max_bytes, self._clock = directory, max_bytes, clock
-        self._waiting: deque[Entry] = deque()
+        self.waiting: deque[Entry] = deque(maxlen=0)
+        """Records to be written; it stays empty while nothing is recorded."""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._path = Path()
@@ -62,17 +64,14 @@ class DecisionRecorder:
         except OSError as error:
             log.error("Cannot create a recording, scheduling goes on without", error, directory=self._directory)
             return
-        self.is_active = True
+        self.is_active, self.waiting = True, deque()
         log.info("Recording", file=self._path)
         self._thread = threading.Thread(target=self._run, args=(file, header), name="recorder", daemon=True)
         self._thread.start()
 
     def add(self, kind: Kind, payload: Any = None, result: Any = None, readings: tuple[float, ...] = ()) -> None:
         """Record a call, by references: its payload and result must not change later."""
-        if self.is_active:
-            self._waiting.append((kind, payload, result, readings))
-            if len(self._waiting) > MAX_WAITING:
-                self._end("the disk is too slow")
+        self.waiting.append((kind, payload, result, readings))
 
     def _create(self) -> int:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,24 +90,24 @@ class DecisionRecorder:
                     return
             self._write_waiting(file)
         except OSError as error:
-            self._end(error.strerror or str(error))
+            self.end(error.strerror or str(error))
         except Exception as error:  # an object that cannot be encoded is a bug, and must not end the scheduler
             log.crash("Recording failed", error)
-            self._end("a record cannot be written")
+            self.end("a record cannot be written")
         finally:
-            self.is_active = False
-            self._waiting.clear()
+            self.is_active, self.waiting = False, deque(maxlen=0)
             os.close(file)
 
     def _write_waiting(self, file: int) -> None:
-        while self.is_active and self._waiting:
-            count = min(len(self._waiting), _BATCH)
-            self._write(file, frame(encode_batch([self._waiting.popleft() for _ in range(count)])))
+        waiting = self.waiting
+        while self.is_active and waiting:
+            count = min(len(waiting), _BATCH)
+            self._write(file, frame(encode_batch([waiting.popleft() for _ in range(count)])))
 
     def _write(self, file: int, data: bytes) -> None:
         self._delete_oldest(len(data))
         if self.bytes + len(data) > self._max_bytes:
-            self._end("--record-max-bytes is reached")
+            self.end("--record-max-bytes is reached")
             return
         while data:
             written = os.write(file, data)
@@ -122,7 +121,8 @@ class DecisionRecorder:
             with suppress(OSError):
                 path.unlink()
 
-    def _end(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
+        """Stop recording, because of a problem."""
         if self.is_active:
-            self.is_active = False
+            self.is_active, self.waiting = False, deque(maxlen=0)
             log.error("Recording stopped, scheduling goes on", reason=reason, file=self._path, bytes=self.bytes)

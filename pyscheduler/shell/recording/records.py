@@ -5,22 +5,14 @@ from __future__ import annotations
 import enum
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
-from msgspec.structs import asdict, astuple
+from msgspec.structs import astuple
 
-from pyscheduler.api.events import ResourceKind
-from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.core import commands as c
 from pyscheduler.core import events as e
-from pyscheduler.core.extenders.extender import (
-    ExtenderCallFailed,
-    ExtenderFilterResult,
-    ExtenderPreemptionResult,
-    ExtenderPrioritizeResult,
-    PreemptCall,
-)
+from pyscheduler.core.extenders.extender import PreemptCall
 
 Plain = list[Any]
 
@@ -78,38 +70,40 @@ class RecordedPod(msgspec.Struct, frozen=True, gc=False):
     uid: str = ""
 
 
-_EVENTS: Final[tuple[type[e.Event], ...]] = (
-    e.PodChanged,
-    e.PodFound,
-    e.PodGone,
-    e.SucceededPodGone,
-    e.NodeChanged,
-    e.NodeGone,
-    e.ObjectChanged,
-    e.ObjectGone,
-    e.Bound,
-    e.BindFailed,
-    e.EvictFailed,
-    e.Reconfigured,
-    e.ExtendersResponded,
-    e.Tick,
+class RecordedReconfigured(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """Reconfigured without profiles and extenders: those are built from the configuration of the REBUILD before."""
+
+    at: float
+    initial_backoff: float
+    max_backoff: float
+
+
+RecordedEvent = (
+    e.PodChanged
+    | e.PodFound
+    | e.PodGone
+    | e.SucceededPodGone
+    | e.NodeChanged
+    | e.NodeGone
+    | e.ObjectChanged
+    | e.ObjectGone
+    | e.Bound
+    | e.BindFailed
+    | e.EvictFailed
+    | RecordedReconfigured
+    | e.ExtendersResponded
+    | e.Tick
 )
-"""Classes of events; the index of each is part of the format."""
-_TAGS: Final = {cls: tag for tag, cls in enumerate(_EVENTS)}
-_RESULTS: Final[Mapping[str, type[Any]]] = {
-    "filter": ExtenderFilterResult,
-    "prioritize": ExtenderPrioritizeResult,
-    "preempt": ExtenderPreemptionResult,
-    "failed": ExtenderCallFailed,
-}
-_RESULT_NAMES: Final = {cls: name for name, cls in _RESULTS.items()}
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(list[RecordedCall])
 
 
 def encode_batch(entries: Sequence[Entry]) -> bytes:
     """Return the records of the entries, encoded."""
-    return _encoder.encode([_plain(*entry) for entry in entries])
+    # Most events cause no command: such entries are encoded as they are.
+    return _encoder.encode(
+        [_plain(entry) if entry[2] or type(entry[1]) is e.Reconfigured else entry for entry in entries]
+    )
 
 
 def decode_batch(data: bytes) -> list[RecordedCall]:
@@ -117,65 +111,33 @@ def decode_batch(data: bytes) -> list[RecordedCall]:
     return _decoder.decode(data)
 
 
-def _plain(kind: Kind, payload: Any, result: Any, readings: tuple[float, ...]) -> Plain:
-    if kind is Kind.EVENT:
-        payload = _plain_event(payload)
-    plain = [kind.value, payload, plain_result(result)]
-    return [*plain, readings] if readings else plain
+def _plain(entry: Entry) -> Entry:
+    """Return an entry that msgspec can encode."""
+    kind, payload, result, readings = entry
+    if type(payload) is e.Reconfigured:
+        payload = RecordedReconfigured(payload.at, payload.initial_backoff, payload.max_backoff)
+    return kind, payload, plain_commands(result) if isinstance(result, list) else result, readings
 
 
-def plain_result(result: Any) -> Any:
-    """Return the result of a call in the form that a recording has."""
-    return [_PLAIN_COMMANDS[type(command)](command) for command in result] if isinstance(result, list) else result
+def plain_commands(commands: Sequence[c.Command]) -> list[Plain]:
+    """Return commands in the form that a recording has."""
+    return [_PLAIN_COMMANDS[type(command)](command) for command in commands]
 
 
 def encoded_result(result: Any) -> bytes:
     """Return the result of a call as it is in a recording."""
-    return _encoder.encode(plain_result(result))
+    return _encoder.encode(plain_commands(result) if isinstance(result, list) else result)
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-def _plain_event(event: e.Event) -> Plain:
-    tag = _TAGS[type(event)]
-    if isinstance(event, e.Reconfigured):  # its profiles are those of the REBUILD before
-        return [tag, event.at, event.initial_backoff, event.max_backoff]
-    if isinstance(event, e.ExtendersResponded):
-        return [tag, event.at, event.id, [(_RESULT_NAMES[type(each)], asdict(each)) for each in event.results]]
-    return [tag, *astuple(event)]
+def decode_event(payload: msgspec.Raw) -> RecordedEvent:
+    """Return the event of a record."""
+    return _event.decode(payload)
 
 
-def event_class(payload: msgspec.Raw) -> type[e.Event]:
-    """Return the class of an event."""
-    return _EVENTS[_head.decode(payload).tag]
-
-
-def decode_event(payload: msgspec.Raw) -> e.Event:
-    """Return the event of a record; of a Reconfigured without profiles and extenders."""
-    cls: Any = event_class(payload)
-    if cls in _OBJECTS:
-        _, at, obj = _OBJECTS[cls].decode(payload)
-        return cast(e.Event, cls(at, obj))
-    _, *fields = _any.decode(payload)
-    if cls is e.Reconfigured:
-        at, initial, maximum = fields
-        return e.Reconfigured(at, (), initial, maximum)
-    if cls is e.ExtendersResponded:
-        at, number, results = fields
-        return e.ExtendersResponded(at, number, tuple(msgspec.convert(each, _RESULTS[name]) for name, each in results))
-    if cls in (e.ObjectChanged, e.ObjectGone):
-        at, kind, *rest = fields
-        fields = [at, msgspec.convert(kind, ResourceKind), *rest]
-    return cast(e.Event, cls(*fields))
-
-
-_any: Final = msgspec.msgpack.Decoder()
-_OBJECTS: Final[Mapping[type[e.Event], Any]] = {
-    e.PodChanged: msgspec.msgpack.Decoder(tuple[int, float, PodObject]),
-    e.PodFound: msgspec.msgpack.Decoder(tuple[int, float, PodObject]),
-    e.NodeChanged: msgspec.msgpack.Decoder(tuple[int, float, NodeObject]),
-}
+_event: Final[msgspec.msgpack.Decoder[RecordedEvent]] = msgspec.msgpack.Decoder(RecordedEvent)
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -197,9 +159,12 @@ _head: Final = msgspec.msgpack.Decoder(_Head)
 _pod_head: Final = msgspec.msgpack.Decoder(_PodHead)
 
 
+_POD_TAGS: Final = tuple(cls.__struct_config__.tag for cls in (e.PodChanged, e.PodFound))
+
+
 def pod_of_event(payload: msgspec.Raw) -> RecordedPod | None:
     """Return the pod that an event shows; None for other events."""
-    if event_class(payload) not in (e.PodChanged, e.PodFound):
+    if _head.decode(payload).tag not in _POD_TAGS:
         return None
     return _pod_head.decode(payload).object.metadata
 

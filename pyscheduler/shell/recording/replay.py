@@ -9,7 +9,6 @@ from types import coroutine
 from typing import Any, Final, cast
 
 import msgspec
-from msgspec.structs import replace
 
 from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.config.build import build_profiles
@@ -23,7 +22,15 @@ from pyscheduler.core.events import Event, Reconfigured
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.recording.file import Header
-from pyscheduler.shell.recording.records import Kind, Plain, RecordedCall, decode_event, encoded_result, time_of_event
+from pyscheduler.shell.recording.records import (
+    Kind,
+    Plain,
+    RecordedCall,
+    RecordedReconfigured,
+    decode_event,
+    encoded_result,
+    time_of_event,
+)
 
 _PRE_BIND_KINDS: Final = frozenset((Kind.PRE_BIND, Kind.RESPONSE, Kind.FAILURE, Kind.TIMESTAMP))
 
@@ -128,10 +135,12 @@ class Replay:
 
     def _event(self, payload: msgspec.Raw) -> Event:
         event = decode_event(payload)
-        if isinstance(event, Reconfigured) and self._rebuilt is not None:
-            rebuilt, config = self._rebuilt
-            return replace(event, profiles=rebuilt.profiles, extenders=build_extenders(config.configuration))
-        return event
+        if not isinstance(event, RecordedReconfigured):
+            return event
+        assert self._rebuilt is not None, "profiles are built before they are in use"
+        rebuilt, config = self._rebuilt
+        backoffs = event.initial_backoff, event.max_backoff
+        return Reconfigured(event.at, rebuilt.profiles, *backoffs, build_extenders(config.configuration))
 
     def _rebuild(self, text: str) -> None:
         context = self.machine.context

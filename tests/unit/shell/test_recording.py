@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Tick
-from pyscheduler.shell.recording import recorder as recorder_module
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.shell.recording import machine as machine_module
 from pyscheduler.shell.recording.file import Header, RecordingReader, find_recordings
+from pyscheduler.shell.recording.machine import RecordedMachine
 from pyscheduler.shell.recording.recorder import DecisionRecorder
 from pyscheduler.shell.recording.records import Kind
 from tests.unit.kube.virtual import VirtualClock
@@ -103,10 +107,16 @@ def test_full_disk_ends_the_recording_with_one_message(
 def test_disk_that_is_too_slow_ends_the_recording(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder_module, "MAX_WAITING", 100)
-    recorder = write(tmp_path, 1000)
-    assert not recorder.is_active
-    assert messages(caplog) == ["Recording stopped, scheduling goes on"]
+    monkeypatch.setattr(machine_module, "MAX_WAITING", 10)
+    config = default()
+    with DecisionRecorder(tmp_path, SMALL, VirtualClock()) as recorder:
+        machine = RecordedMachine(recorder, config, partial(build_profiles, config), Instrument(), Settings())
+        for i in range(100):
+            machine.handle(Tick(float(i)))
+        assert not recorder.is_active
+        assert not recorder.waiting
+    (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert record.__dict__["fields"]["reason"] == "the disk is too slow"
 
 
 @pytest.mark.parametrize("cut", [1, 100])
