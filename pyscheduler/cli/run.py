@@ -65,6 +65,9 @@ def _size(_: click.Context, __: click.Parameter, text: str) -> int:
     metavar="FILE",
     help="Write the configuration with all defaults filled in to FILE and exit.",
 )
+@options.feature_gates
+@options.leader_election
+@options.logged
 @option(
     "--record",
     section=_RECORDING,
@@ -80,9 +83,6 @@ def _size(_: click.Context, __: click.Parameter, text: str) -> int:
     metavar="SIZE",
     help="Limit for all recordings in DIR: the oldest are deleted, then recording stops.",
 )
-@options.feature_gates
-@options.leader_election
-@options.logged
 @compat.options
 @endpoints.options
 def run(

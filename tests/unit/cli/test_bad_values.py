@@ -46,6 +46,7 @@ ARGUMENTS: dict[Command, tuple[str, ...]] = {
     ("nodes", "fail"): ("a", "--kubeconfig", "{folder}/none"),
     ("nodes", "recover"): ("a", "--kubeconfig", "{folder}/none"),
     ("nodes", "remove"): ("a", "--kubeconfig", "{folder}/none"),
+    ("replay",): ("{folder}/config.yaml", "--pod", "a"),
     ("simulate",): ("{folder}/config.yaml",),
     ("snapshot",): ("{folder}/snapshot.json",),
     ("run",): ("--leader-elect",),
@@ -80,6 +81,7 @@ ANY_TEXT = {
 """Options whose values are names of objects, which the API server validates, or patterns."""
 BAD: dict[str, str] = {
     "--apply": "{folder}/none",
+    "--at": "yesterday",
     "--args": "[1]",
     "--annotation": "=",
     "--authorization-always-allow-paths": "/a*b",
@@ -117,6 +119,7 @@ BAD: dict[str, str] = {
     "--output": "{folder}",
     "--param": "a=b",
     "--pod": "{folder}/none",
+    "--record": "{folder}/config.yaml",
     "--resource": "nvidia.com/gpu=lots",
     "--restore": "{folder}/none",
     "--retry": "application=often",

@@ -53,7 +53,7 @@ def test_help_of_tasks_shows_no_empty_defaults_or_types_and_what_may_be_repeated
 def test_flags_of_one_subject_are_together() -> None:
     shown = sections(run)
     assert list(shown) == [
-        *("", "Configuration", "API server", "Leader election", "Logs"),
+        *("", "Configuration", "API server", "Leader election", "Logs", "Recording"),
         *("Secure serving", "Authentication", "Authorization", "Other"),
     ]
     assert {"--kubeconfig", "--master", "--kube-api-qps"} <= set(shown["API server"])
