@@ -27,7 +27,7 @@ HELP: Final = {
     "queue": "Stop and resume queues.",
     "explain": "Explain why a pod is pending or where it is, and what would let it fit.",
     "evaluate": "Explain decisions: what each plugin returns for each node, as JSON, without an API server.",
-    "replay": "Replay the decisions of a recording of `run --record`, and explain any of them.",
+    "replay": "Replay the decisions of a recording, and explain any of them.",
     "simulate": "Simulate hours of a cluster in seconds: which jobs start when, and why others wait.",
     "config": "Validate configuration files and show their defaults.",
     "plugins": "List the installed plugins, and what replaces those of other schedulers.",

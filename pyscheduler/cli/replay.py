@@ -34,15 +34,15 @@ RECORDING is a directory that `pyscheduler run --record` writes to, or one of it
 the recorded inputs again, at full speed and without a cluster, and must decide the same: docs/replay.md.
 
 \b
-RecordedCall, and check later that the decisions are reproduced:
-  pyscheduler run --config scheduler.yaml --record /var/lib/pyscheduler
-  pyscheduler replay /var/lib/pyscheduler
+Record, and check later that the decisions are reproduced:
+  pyscheduler run --config scheduler.yaml --record recordings
+  pyscheduler replay recordings
 
 \b
 Why did this pod get that node, or none? The cluster is as it was at that moment:
-  pyscheduler replay /var/lib/pyscheduler --pod shop/web-0
-  pyscheduler replay /var/lib/pyscheduler --pod shop/web-0 --attempt 2
-  pyscheduler replay /var/lib/pyscheduler --pod shop/web-0 --at 2026-05-04T10:30:00Z -o json
+  pyscheduler replay recordings --pod shop/web-0
+  pyscheduler replay recordings --pod shop/web-0 --attempt 2
+  pyscheduler replay recordings --pod shop/web-0 --at 2026-05-04T10:30:00Z -o json
 
 \b
 Columns:

@@ -13,6 +13,7 @@ from tests.properties.machine_model import WHAT, MachineModel, Step
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.recorded import MemoryRecorder, first_difference, recorded_harnesses
 from tests.properties.state_steps import scripts
+from tests.properties.test_pod_groups import RECONFIGURED, check_reconfigured
 
 INPUTS = tuple(what for what in WHAT if what not in ("mood", "settle"))
 """Steps that reach the scheduler through the machine: the others change a plugin from outside."""
@@ -20,7 +21,7 @@ STEPS = scripts(st.tuples(st.sampled_from(INPUTS), st.integers(0, 9), st.integer
 
 
 def recording_of(script: list[Step]) -> MemoryRecorder:
-    with recorded_harnesses() as (recorders):
+    with recorded_harnesses() as recorders:
         model = MachineModel(seed=7)
         for step in script:
             model.do(step)
@@ -37,6 +38,19 @@ def check_replay(script: list[Step]) -> None:
 @given(STEPS)
 def test_replay_returns_the_recorded_commands(script: list[Step]) -> None:
     check_replay(script)
+
+
+def check_groups_replay(script: list[Step]) -> None:
+    with recorded_harnesses() as recorders:
+        check_reconfigured(script)
+    assert recorders
+    assert [first_difference(recorder) for recorder in recorders] == [None] * len(recorders)
+
+
+@quick(15)
+@given(RECONFIGURED)
+def test_pod_groups_and_changed_configurations_are_replayed(script: list[Step]) -> None:
+    check_groups_replay(script)
 
 
 def test_property_catches_unseeded_randomness(monkeypatch: pytest.MonkeyPatch) -> None:
