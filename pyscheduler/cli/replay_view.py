@@ -42,7 +42,7 @@ class RecordingSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     attempts: int
     commands: int
     is_torn: bool
-    """True if the last batch is incomplete, because the process was killed."""
+    """True if the last batch is incomplete: the process was killed, or the disk was full."""
     difference: Decision | None
     """None if all decisions are equal."""
     unreplayed_plugins: Sequence[str] = ()
@@ -95,7 +95,7 @@ def _summary(each: RecordingSummary) -> Iterator[RenderableType]:
         fields.add_row("  Recorded", escape(_command(difference.recorded)))
         fields.add_row("  Replayed", escape(_command(difference.replayed)))
     if each.is_torn:
-        fields.add_row("  Note", "the last batch is incomplete: the process ended while it was written")
+        fields.add_row("  Note", "the last batch is incomplete: the process was killed, or the disk was full")
     if each.unreplayed_plugins:
         names = ", ".join(each.unreplayed_plugins)
         fields.add_row("  Note", f"not replayed, because they await more than their API client: {escape(names)}")
@@ -118,7 +118,7 @@ def print_attempts(found: PodAttempts, output: str) -> None:
     if found.explanation is not None:
         parts += ["", *view(found.explanation, _headline(found, found.explanation))]
     if found.is_torn:
-        parts += ["", "The last batch of a recording is incomplete: the process ended while it was written."]
+        parts += ["", "The last batch of a recording is incomplete: the process was killed, or the disk was full."]
     line = msgspec.json.encode(found).decode()
     print_output(CommandOutput(Group(*parts), {found.pod: line}), output)
 

@@ -156,7 +156,7 @@ def find_recordings(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     try:
-        found = sorted(path.glob(f"*{SUFFIX}"))
+        found = sorted(each for each in path.glob(f"*{SUFFIX}") if each.stat().st_size)
     except OSError as error:
         raise RecordingProblem(f"{path}: cannot be read: {error.strerror}") from None
     if not found:

@@ -108,6 +108,7 @@ def test_last_attempt_until_a_time_is_explained(tmp_path: Path, at: str, number:
 def test_attempts_of_all_recordings_in_the_directory_are_listed(tmp_path: Path) -> None:
     first, second = record(tmp_path / "a", shop), record(tmp_path / "b", shop)
     first.rename(second.with_name("0.recording"))
+    second.with_name("9.recording").write_bytes(b"")  # of a process that has just started
     found = as_json(tmp_path / "b", "--pod", "shop/web")
     assert [each["number"] for each in found["attempts"]] == [1, 2, 3, 4]
 
