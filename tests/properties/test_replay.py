@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from pyscheduler.api import Cycle
 from tests.properties.machine_model import WHAT, MachineModel, Step
+from tests.properties.pod_group_model import RECONFIGURED
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.recorded import MemoryRecorder, first_difference, recorded_harnesses
 from tests.properties.state_steps import scripts
-from tests.properties.test_pod_groups import RECONFIGURED, check_reconfigured
+from tests.properties.test_pod_groups import check_reconfigured
 
 INPUTS = tuple(what for what in WHAT if what not in ("mood", "settle"))
 """Steps that reach the scheduler through the machine: the others change a plugin from outside."""
