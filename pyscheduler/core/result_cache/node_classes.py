@@ -160,7 +160,8 @@ class NodeClasses:
             counter = axis.counter
             if not counter.is_kept:
                 return False
-            call_guarded(axis.plugin.name, self._point, placed.update, counter)
+            if not placed.is_current(counter):
+                call_guarded(axis.plugin.name, self._point, placed.update, counter)
             changes = counter.since(axis.mark)
             if changes is None or len(changes) > _MAX_MOVES:
                 return False

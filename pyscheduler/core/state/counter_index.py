@@ -114,9 +114,11 @@ class _AttributeIndex:
 
     def remove_set(self, pods: PlacedPodSet) -> None:
         """Remove a set."""
-        if self._unreadable.pop(pods, self) is self:
-            for value in self._values(pods.signature) or ():
-                _discard(self._sets, value, pods)
+        if pods in self._unreadable:
+            del self._unreadable[pods]
+            return
+        for value in self._values(pods.signature) or ():
+            _discard(self._sets, value, pods)
 
     def _values(self, signature: PodSignature) -> Collection[Hashable] | None:
         try:

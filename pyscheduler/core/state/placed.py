@@ -76,7 +76,9 @@ class PlacedPods:
             counter.add(node.row, sign, value)
         if not pods.nodes:
             del self._sets[key]
-            if self._new_sets.pop(pods, self) is self:
+            if pods in self._new_sets:
+                del self._new_sets[pods]
+            else:
                 self._readers.remove_set(pods)
             for counter in pods.unread:
                 del counter.new_sets[pods]
@@ -170,6 +172,10 @@ class PlacedPods:
         except BaseException:
             self._readers.remove(counter)
             raise
+
+    def is_current(self, counter: PodCounter[Any]) -> bool:
+        """Return True if the counter has no new signatures to evaluate."""
+        return not self._new_sets and not counter.new_sets
 
     def update(self, counter: PodCounter[Any]) -> None:
         """Count pods of new signatures in a counter that was returned before."""
