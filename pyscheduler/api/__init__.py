@@ -112,9 +112,9 @@ from pyscheduler.api.topology import (
     PodCount,
     PodKinds,
     PodLabel,
-    PodsWith,
-    SelectedPods,
-    selected_by_labels,
+    PodRequirement,
+    PodSelection,
+    required_labels,
 )
 from pyscheduler.api.victims import PotentialVictims, Reprieve
 
@@ -200,9 +200,10 @@ __all__ = [
     "PodLister",
     "PodNominator",
     "PodObject",
+    "PodRequirement",
+    "PodSelection",
     "PodSignature",
     "PodSignatureGroup",
-    "PodsWith",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PotentialVictims",
@@ -227,7 +228,6 @@ __all__ = [
     "ResourceKind",
     "ScorePlugin",
     "Scores",
-    "SelectedPods",
     "Selector",
     "Skip",
     "StateKey",
@@ -246,5 +246,5 @@ __all__ = [
     "WatchedObjects",
     "found_placement",
     "packed",
-    "selected_by_labels",
+    "required_labels",
 ]

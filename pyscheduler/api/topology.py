@@ -23,7 +23,7 @@ NO_DOMAIN = 0
 _MAX_COUNTS = 64
 """Number of counts for which `PodKinds` caches values."""
 _MAX_LABELS = 64
-"""Number of labels in namespaces above which labels are given without namespaces."""
+"""Maximum number of (namespace, value) pairs of a requirement; above it, the values have no namespaces."""
 
 
 class PodCount(ABC):
@@ -42,10 +42,10 @@ class PodCount(ABC):
         return False
 
     @property
-    def selected(self) -> SelectedPods | None:
-        """Which pods count: those with all attributes of one of these sequences; None if any pod may count.
+    def selection(self) -> PodSelection | None:
+        """Pods that may count: `of` must return 0 for others. None if any pod may count.
 
-        Others must count for 0. With this, a pod that no count selects costs nothing however many counts are kept.
+        Only the counts that select a new pod evaluate it, and a new count evaluates only the pods that it selects.
         """
         return None
 
@@ -124,25 +124,29 @@ class PodLabel(PodAttributes):
         return () if value is None else (value, (signature.namespace, value))
 
 
-class PodsWith(NamedTuple):
-    """Pods with at least one of some attributes."""
+class PodRequirement(NamedTuple):
+    """Requirement of pods with at least one of some attributes."""
 
     attributes: PodAttributes
     values: Collection[Hashable]
 
 
-SelectedPods = Sequence[Sequence[PodsWith]]
-"""Alternatives, each of which holds for pods with all of the attributes."""
+PodSelection = Sequence[Sequence[PodRequirement]]
+"""Alternatives; an alternative selects the pods that meet all of its requirements."""
 
 
-def selected_by_labels(selector: Selector, namespaces: Collection[str] | None) -> Sequence[PodsWith]:
-    """Return the labels that the selector requires, in these namespaces (None is any); () if it requires none."""
+def required_labels(selector: Selector, namespaces: Collection[str] | None) -> Sequence[PodRequirement]:
+    """Return the labels that a selector requires (operator In), in these namespaces, None for any; () without any.
+
+    Example: `selection` of a count of one namespace's pods is `[required_labels(self.selector, (self.namespace,))]`.
+    """
     found = []
-    for key, operator, values in ((each.key, each.operator, each.values) for each in selector.requirements):
-        if operator == "In":
-            in_namespaces = namespaces is not None and len(namespaces) * len(values) <= _MAX_LABELS
-            wanted = {(name, value) for name in namespaces or () for value in values} if in_namespaces else {*values}
-            found.append(PodsWith(PodLabel(key), wanted))
+    for requirement in selector.requirements:
+        if requirement.operator == "In":
+            values: set[Hashable] = {*requirement.values}
+            if namespaces is not None and len(namespaces) * len(values) <= _MAX_LABELS:
+                values = {(namespace, value) for namespace in namespaces for value in values}
+            found.append(PodRequirement(PodLabel(requirement.key), values))
     return found
 
 

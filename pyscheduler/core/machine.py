@@ -196,10 +196,10 @@ class Machine:
         return wake
 
     def is_tick_due(self, now: float) -> bool:
-        """Return False if a Tick would change nothing, such as before an early pop from backoff."""
+        """Return True if a Tick may change something; the simulator leaves out others, such as before an early pop."""
         context = self.context
         if context.groups.is_enabled or context.handle.waiting_pods.by_uid or context.unconfirmed.due:
-            return True  # parts with times of their own
+            return True  # these check their own timeouts on every Tick
         return now >= self._timers.next or context.queue.is_tick_due(now)
 
     def _dispatch(self, event: Event) -> list[Command]:

@@ -380,7 +380,7 @@ class SchedulingQueue(QueueContents):
             self._flush(now)
 
     def is_tick_due(self, now: float) -> bool:
-        """Return False if `tick` has nothing to do, as at most early pops from backoff."""
+        """Return True if `tick` may have something to do."""
         release, report = self._backoff_queue.next_release(), self._members.next_report
         is_due = any(at is not None and at <= now for at in (release, report))
         return is_due or bool(self.backlog) or now >= self._next_flush

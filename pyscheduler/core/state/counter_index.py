@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 from pyscheduler.api.pod import PodSignature
-from pyscheduler.api.topology import PodAttributes, PodsWith, SelectedPods
+from pyscheduler.api.topology import PodAttributes, PodRequirement, PodSelection
 from pyscheduler.core.state.pod_counters import PlacedPodSet, PodCounter
 
 Counters = dict[PodCounter[Any], None]
@@ -18,22 +18,22 @@ Sets = dict[PlacedPodSet, None]
 
 
 class CounterIndex:
-    """Index by one PodsWith of each alternative of `PodCount.selected`."""
+    """Index by one requirement of each alternative of `PodCount.selection`, the one that the fewest counters have."""
 
     def __init__(self) -> None:
         self._of_all: Counters = {}
         """Counters that may count any pod."""
         self._by_attributes: dict[PodAttributes, _AttributeIndex] = {}
-        self._chosen: dict[PodCounter[Any], Sequence[PodsWith]] = {}
+        self._chosen: dict[PodCounter[Any], Sequence[PodRequirement]] = {}
 
     def add(
-        self, counter: PodCounter[Any], selected: SelectedPods | None, sets: Collection[PlacedPodSet]
+        self, counter: PodCounter[Any], selection: PodSelection | None, sets: Collection[PlacedPodSet]
     ) -> Collection[PlacedPodSet]:
         """Add a counter of the selected pods, None for all. Return those of `sets`, the added ones, that it selects."""
-        if selected is None or not all(selected):
+        if selection is None or not all(selection):  # an alternative without requirements selects every pod
             self._of_all[counter] = None
             return sets
-        chosen = self._chosen[counter] = [min(alternatives, key=self._readers) for alternatives in selected]
+        chosen = self._chosen[counter] = [min(required, key=self._number_of_counters) for required in selection]
         found: Sets = {}
         for attributes, values in chosen:
             index = self._by_attributes.get(attributes)
@@ -43,8 +43,8 @@ class CounterIndex:
             found.update(index.sets_with(values))
         return found
 
-    def _readers(self, pods: PodsWith) -> int:
-        """Return how many counters have these attributes: charts give the pods of all apps some equal labels."""
+    def _number_of_counters(self, pods: PodRequirement) -> int:
+        """Return how many counters are found by these values: Helm charts set some labels equally on all apps."""
         index = self._by_attributes.get(pods.attributes)
         return 0 if index is None else sum(len(index.counters.get(value, ())) for value in pods.values)
 

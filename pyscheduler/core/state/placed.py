@@ -14,7 +14,7 @@ import numpy as np
 
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount, SelectedPods
+from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount, PodSelection
 from pyscheduler.core.state.counter_index import CounterIndex
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.pod_counters import AttributeCounter, InRows, PlacedPodSet, PodCounter, RowCounter
@@ -37,8 +37,8 @@ class PlacedPods:
     def __init__(self) -> None:
         self._sets: dict[tuple[int, bool], PlacedPodSet] = {}
         self._new_sets: dict[PlacedPodSet, None] = {}
-        """Sets of which the counters do not know yet."""
-        self._readers = CounterIndex()
+        """Sets that are not in the index yet."""
+        self._index = CounterIndex()
         self._sets_of: Counter[int] = Counter()
         """Number of sets by template id."""
         self.templates_version = 0
@@ -79,8 +79,8 @@ class PlacedPods:
             if pods in self._new_sets:
                 del self._new_sets[pods]
             else:
-                self._readers.remove_set(pods)
-            for counter in pods.unread:
+                self._index.remove_set(pods)
+            for counter in pods.unevaluated_by:
                 del counter.new_sets[pods]
             for counter in pods.counters:
                 del counter.counted_sets[pods]
@@ -132,7 +132,7 @@ class PlacedPods:
         counter = self._facets.get(facet)
         if counter is None:
             counter = AttributeCounter(facet)
-            self._begin(counter, None)
+            self._add_counter(counter, None)
             self._facets[facet] = counter
             while len(self._facets) > KEEP_FACETS:
                 self._drop(self._facets.popitem(last=False)[1])
@@ -147,10 +147,10 @@ class PlacedPods:
         if counter is None:
             counter = RowCounter(count, n)
             if count.is_large:
-                counter.begin(self, self.sets, keep=False)
+                counter.count_sets(self, self.sets, keep=False)
                 self.views_version += 1
                 return counter
-            self._begin(counter, count.selected)
+            self._add_counter(counter, count.selection)
             self._counts[count] = counter
             # The counts of a cluster's pods are of about the same size; the oldest one has reached it.
             most = _max_counts(next(iter(self._counts.values())).bytes)
@@ -165,12 +165,12 @@ class PlacedPods:
             self._drop(self._counts.popitem(last=False)[1])
         return counter
 
-    def _begin(self, counter: PodCounter[Any], selected: SelectedPods | None) -> None:
-        self._distribute()
+    def _add_counter(self, counter: PodCounter[Any], selection: PodSelection | None) -> None:
+        self._index_new_sets()
         try:
-            self._counted_sets += counter.begin(self, self._readers.add(counter, selected, self._sets.values()))
+            self._counted_sets += counter.count_sets(self, self._index.add(counter, selection, self._sets.values()))
         except BaseException:
-            self._readers.remove(counter)
+            self._index.remove(counter)
             raise
 
     def is_current(self, counter: PodCounter[Any]) -> bool:
@@ -180,21 +180,21 @@ class PlacedPods:
     def update(self, counter: PodCounter[Any]) -> None:
         """Count pods of new signatures in a counter that was returned before."""
         if self._new_sets:
-            self._distribute()
+            self._index_new_sets()
         if counter.new_sets:
             self._counted_sets += counter.update(self)
 
-    def _distribute(self) -> None:
-        """Let the counters that select a new set evaluate it when they are read."""
+    def _index_new_sets(self) -> None:
+        """Add the new sets to the index, and to the counters that select them and evaluate them when they are read."""
         for pods in self._new_sets:
-            for counter in self._readers.add_set(pods):
-                pods.unread[counter] = counter.new_sets[pods] = None
+            for counter in self._index.add_set(pods):
+                pods.unevaluated_by[counter] = counter.new_sets[pods] = None
         self._new_sets = {}
 
     def _drop(self, counter: PodCounter[Any]) -> None:
         counter.is_kept = False
-        counter.forget_new()
-        self._readers.remove(counter)
+        counter.clear_new_sets()
+        self._index.remove(counter)
         self.views_version += 1
         for pods in counter.counted_sets:
             del pods.counters[counter]

@@ -47,7 +47,7 @@ class PlacedPodSet:
     nodes: dict[NodeRow, int] = field(default_factory=dict)
     counters: dict[PodCounter[Any], Any] = field(default_factory=dict)
     """The counters that count these pods, each with the value of one pod."""
-    unread: dict[PodCounter[Any], None] = field(default_factory=dict)
+    unevaluated_by: dict[PodCounter[Any], None] = field(default_factory=dict)
     """The counters that may count these pods and have not evaluated them yet."""
     in_rows: InRows | None = None
     """Cached arrays of `nodes`."""
@@ -74,7 +74,7 @@ class PodCounter(ABC, Generic[V]):
         self.is_kept = True
         """False if it does not follow the pods any more."""
 
-    def begin(self, placed: PodSets, sets: Collection[PlacedPodSet], keep: bool = True) -> int:
+    def count_sets(self, placed: PodSets, sets: Collection[PlacedPodSet], keep: bool = True) -> int:
         """Count these sets; return how many of them count.
 
         Without `keep`, the counter is for one use and does not follow the pods.
@@ -93,14 +93,14 @@ class PodCounter(ABC, Generic[V]):
         """
         if not self.new_sets:
             return 0
-        number = self.begin(placed, [*self.new_sets])
-        self.forget_new()
+        number = self.count_sets(placed, [*self.new_sets])
+        self.clear_new_sets()
         return number
 
-    def forget_new(self) -> None:
+    def clear_new_sets(self) -> None:
         """Remove all new sets."""
         for pods in self.new_sets:
-            del pods.unread[self]
+            del pods.unevaluated_by[self]
         self.new_sets = {}
 
     @abstractmethod

@@ -14,10 +14,10 @@ from pyscheduler.api import (
     PodAttributes,
     PodCount,
     PodLabel,
+    PodRequirement,
+    PodSelection,
     PodSignature,
-    PodsWith,
-    SelectedPods,
-    selected_by_labels,
+    required_labels,
 )
 from pyscheduler.api.pod import LARGE
 from pyscheduler.intree._term_matcher import SMALL, MappingRows
@@ -26,7 +26,7 @@ from pyscheduler.intree.affinity.terms import NO_LABELS, NO_TERMS, Labels, Peers
 
 _MANY = 256
 """Number of terms of a pod above which its counts are not cached."""
-TOO_MANY_TERMS = "too much"
+TOO_MANY_TERMS = "too many terms"
 """Marker for the terms of a pod that has too many to list."""
 MAX_TERMS = 64
 """Number of terms of one pod, and of terms that match one, above which incoming pods are compared by all labels."""
@@ -94,8 +94,8 @@ class PodsMatchingAllTerms(_TermCount):
         return len(self.peers) > _MANY
 
     @property
-    def selected(self) -> SelectedPods:
-        return [[pods for peers in self.peers for pods in _selected(peers)]]
+    def selection(self) -> PodSelection:
+        return [[pods for peers in self.peers for pods in _required_labels(peers)]]
 
     def of(self, signature: PodSignature) -> int:
         return int(all(peers.include(signature) for peers in self.peers))
@@ -117,8 +117,8 @@ class MatchingTermCount(_TermCount):
         return len(self.peers) > _MANY
 
     @property
-    def selected(self) -> SelectedPods:
-        return [_selected(peers) for peers in self.peers]
+    def selection(self) -> PodSelection:
+        return [_required_labels(peers) for peers in self.peers]
 
     def of(self, signature: PodSignature) -> int:
         return sum(peers.include(signature) for peers in self.peers)
@@ -141,10 +141,10 @@ class ExistingAntiAffinityCount(_TermCount):
         return self.incoming_pod.is_large
 
     @property
-    def selected(self) -> SelectedPods | None:
+    def selection(self) -> PodSelection | None:
         if isinstance(self.incoming_pod, IncomingPod):
             return None
-        return [[PodsWith(ExistingAntiAffinityTerms(), {*self.incoming_pod.terms, TOO_MANY_TERMS})]]
+        return [[PodRequirement(ExistingAntiAffinityTerms(), {*self.incoming_pod.terms, TOO_MANY_TERMS})]]
 
     def of(self, signature: PodSignature) -> int:
         return _matching_weight(signature, self.key, self._terms, self.incoming_pod)
@@ -171,11 +171,11 @@ class AffinityWeight(_TermCount):
         return self.incoming_pod.is_large
 
     @property
-    def selected(self) -> SelectedPods | None:
+    def selection(self) -> PodSelection | None:
         if isinstance(self.incoming_pod, IncomingPod):
             return None
-        of_existing = PodsWith(ScoringTerms(self.required_weight), {*self.incoming_pod.terms, TOO_MANY_TERMS})
-        return [[of_existing], *[_selected(term.peers) for term, _ in self.preferred]]
+        of_existing = PodRequirement(ScoringTerms(self.required_weight), {*self.incoming_pod.terms, TOO_MANY_TERMS})
+        return [[of_existing], *[_required_labels(term.peers) for term, _ in self.preferred]]
 
     def of(self, signature: PodSignature) -> int:
         own = sum(self._weigh(weight) for term, weight in self.preferred if term.peers.include(signature))
@@ -297,8 +297,8 @@ _scoring_terms_by_signature: WeakKeyDictionary[PodSignature, dict[int, Mapping[s
 """By signature and weight of required terms. An entry is dropped with the last pod of its signature."""
 
 
-def _selected(peers: Peers) -> Sequence[PodsWith]:
+def _required_labels(peers: Peers) -> Sequence[PodRequirement]:
     if peers.selector is None:
-        return [PodsWith(PodLabel(""), ())]
+        return [PodRequirement(PodLabel(""), ())]  # a nil selector matches no pod
     in_any = peers.namespace_selector is not None and peers.namespace_selector.matches(NO_LABELS)
-    return selected_by_labels(peers.selector, None if in_any else peers.namespaces)
+    return required_labels(peers.selector, None if in_any else peers.namespaces)

@@ -61,7 +61,7 @@ class TermIndex:
         self._labels_of: dict[Term, Sequence[_Label]] = {}
         self._by_label: dict[_Label, dict[Term, None]] = {}
         self.unindexed: dict[Term, None] = {}
-        """The terms that require none of some values of a label."""
+        """Terms without a requirement with the operator In."""
 
     def update(self, terms: Collection[Term]) -> None:
         """Make these the terms of the index."""
@@ -83,7 +83,7 @@ class TermIndex:
         if not choices:
             self.unindexed[term] = None
             return
-        # Charts give all apps some equal labels, so the label that the fewest terms require says the most.
+        # Helm charts set some labels equally on all apps, so take the label that the fewest terms require.
         labels = min(choices, key=lambda labels: sum(len(self._by_label.get(label, ())) for label in labels))
         self._labels_of[term] = labels
         for label in labels:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from pyscheduler.api import PodCount, PodSignature, Requirement, SelectedPods, Selector, selected_by_labels
+from pyscheduler.api import PodCount, PodSelection, PodSignature, Requirement, Selector, required_labels
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.intree._label_selectors import read_selector
 from pyscheduler.intree._term_matcher import MappingRows, TermMatcher, are_many_requirements
@@ -30,8 +30,8 @@ class MatchingPodCount(PodCount):
         return False
 
     @property
-    def selected(self) -> SelectedPods:
-        return [selected_by_labels(self.selector, (self.namespace,))]
+    def selection(self) -> PodSelection:
+        return [required_labels(self.selector, (self.namespace,))]
 
     def of(self, signature: PodSignature) -> int:
         return int(signature.namespace == self.namespace and self.selector.matches(signature.labels))

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyscheduler.api import PodAttributes, PodCount, PodsWith, Requirement, SelectedPods, Selector, selected_by_labels
+from pyscheduler.api import (
+    PodAttributes,
+    PodCount,
+    PodRequirement,
+    PodSelection,
+    Requirement,
+    Selector,
+    required_labels,
+)
 from pyscheduler.api.pod import PodSignature
 from pyscheduler.api.topology import Domains
 from pyscheduler.core.state import ClusterState, PodSignatures, placed, pod_counters
@@ -225,8 +233,8 @@ class SelectedApp(App):
     evaluated: list[str] = field(default_factory=list, compare=False)
 
     @property
-    def selected(self) -> SelectedPods:
-        return [selected_by_labels(Selector((Requirement("app", "In", (self.name,)),)), None)]
+    def selection(self) -> PodSelection:
+        return [required_labels(Selector((Requirement("app", "In", (self.name,)),)), None)]
 
     def of(self, signature: PodSignature) -> int:
         self.evaluated.append(signature.labels["app"])
@@ -274,8 +282,8 @@ class SelectedByBroken(App):
     """Count that selects pods by attributes that cannot be read."""
 
     @property
-    def selected(self) -> SelectedPods:
-        return [[PodsWith(BrokenAttributes(), ("x",))]]
+    def selection(self) -> PodSelection:
+        return [[PodRequirement(BrokenAttributes(), ("x",))]]
 
 
 def test_failing_attributes_select_every_pod(world: PlacedPodsFixture) -> None:
@@ -373,10 +381,10 @@ def test_sums_of_hosts_take_no_memory_before_they_are_read(world: PlacedPodsFixt
     table = world.state.table()
     sums = table.count_by_domain(App("web"), table.topology("kubernetes.io/hostname"))
     [counter] = world.state.placed._counts.values()
-    total, unread = sums.total, counter.bytes
+    total, unevaluated_by = sums.total, counter.bytes
     world.place("w9", "web", "n1")
     assert sums.numbers.sum() == total + 1
-    assert counter.bytes > unread
+    assert counter.bytes > unevaluated_by
 
 
 def test_views_keep_their_version_while_only_pods_of_known_sets_change(world: PlacedPodsFixture) -> None:
