@@ -78,7 +78,7 @@ class PodGroups(PodGroupPlugin):
     def pod_group(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
         # The members of a group may be thousands, but most of them are equal.
         distinct = pod_annotations.first_of_signatures(members) if len(members) > 1 else members
-        declaring = pod_annotations.declaring(members, distinct, _REQUIREMENTS) if len(distinct) > 1 else distinct
+        declaring = pod_annotations.declaring_pods(members, distinct, _REQUIREMENTS) if len(distinct) > 1 else distinct
         found = _mixed_schedulers(members) or self._declared(key, distinct, declaring)
         if isinstance(found, PodGroup):
             found = pod_annotations.with_annotations(found, declaring)

@@ -42,10 +42,10 @@ _MAX_TOPOLOGIES: Final = 16
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
-def declaring(members: Collection[Pod], distinct: Collection[Pod], names: Collection[str]) -> Collection[Pod]:
-    """Return the pods whose annotations are the group's: all if they are equal, else those that wait for a node.
+def declaring_pods(members: Collection[Pod], distinct: Collection[Pod], names: Collection[str]) -> Collection[Pod]:
+    """Return the pods whose annotations define the group: all if they are equal, else those that wait for a node.
 
-    Pods of an edited template join those that run. If all have a node, the pod that started last declares the group.
+    Pods of an edited template join those that run. If all have a node, the pod that started last defines the group.
     `distinct` has a pod of each signature.
     """
     if len({tuple(map(pod.annotations.get, names)) for pod in distinct}) == 1:

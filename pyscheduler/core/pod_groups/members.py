@@ -140,7 +140,9 @@ class PodGroupStates:
         group.pods[uid] = pod
         self._key_of[uid] = key
         if pod.node_name and isinstance(group.requirements, Rejection) and not (known and known.node_name):
-            group.invalidate()  # with a node, a pod that differs from the others no longer makes the group invalid
+            # With a node, a pod that differs from the others no longer makes the group invalid. An assumed pod is in
+            # `placed` without a node in its object, which is what plugins read: so this does not test `was_placed`.
+            group.invalidate()
             self.changed[key] = None
         if pod.node_name and not was_placed:
             group.placed.add(uid)
@@ -181,16 +183,16 @@ class PodGroupStates:
             before_it = group.previous or group.requirements
             group.invalidate()
             group.newest = pod.signature
-            if known is None and isinstance(before_it, PodGroup) and self._keeps_minimum(group, before_it, pod):
+            if known is None and isinstance(before_it, PodGroup) and not self._may_lower_minimum(group, before_it, pod):
                 group.previous = before_it
 
-    def _keeps_minimum(self, group: PodGroupState, before: PodGroup, pod: Pod) -> bool:
-        """Return False if a new pod, one of a new template, may make the minimum of a started group smaller."""
+    def _may_lower_minimum(self, group: PodGroupState, before: PodGroup, pod: Pod) -> bool:
+        """Return True if a pod of a new template may lower the minimum of a started group."""
         if not group.placed:
-            return True
+            return False
         plugin = self._plugin_of(pod)
         alone = self._call(None, plugin, POD_GROUP, pod_group_of, plugin, group.key, [pod])
-        return not isinstance(alone, PodGroup) or alone.min_count >= before.min_count
+        return isinstance(alone, PodGroup) and alone.min_count < before.min_count
 
     def _add_group(self, key: PodGroupKey) -> PodGroupState:
         group = self._groups[key] = PodGroupState(key)
