@@ -147,7 +147,7 @@ class VolcanoJobController:
                 await self._client.patch(POD_GROUPS, key, {"spec": patch["status"]})
 
     async def _apply_shared(self, known: _Known, obj: Json) -> None:
-        """Create or update an object of a plugin or a volume, unless it is as wanted."""
+        """Create or update an object of a plugin or a volume, unless it is up to date."""
         place = (obj["kind"], obj["metadata"]["name"])
         if known.shared.get(place) == obj:
             return
@@ -159,7 +159,7 @@ class VolcanoJobController:
         known.shared[place], known.keys = obj, None
 
     async def _with_keys(self, known: _Known, secret: Json) -> Json:
-        """Return the Secret with keys: those that it has, or new ones, which a failed write does not cost again."""
+        """Return the Secret with its keys, or with new ones, which are kept until the Secret exists."""
         if PRIVATE_KEY in secret["data"]:
             return secret
         if known.keys is None:

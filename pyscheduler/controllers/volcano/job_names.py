@@ -23,12 +23,12 @@ def pod_group_name(job: Mapping[str, Any]) -> str:
 
 
 def unique_name(job: Mapping[str, Any], *suffixes: str) -> str:
-    """Return a name that no object has before the Job exists, so that the Job cannot take over one of others."""
+    """Return a name that no object has before the Job exists: the Job cannot adopt an object of another owner."""
     meta = job["metadata"]
     return "-".join((meta["name"], meta["uid"], *suffixes))
 
 
-def owned(job: Mapping[str, Any], name: str) -> Json:
+def owned_metadata(job: Mapping[str, Any], name: str) -> Json:
     """Return the metadata of an object that is deleted with the Job."""
     meta = job["metadata"]
     owner = {
@@ -59,6 +59,6 @@ def number_of_hosts(task: Task) -> int:
     return 1 if (task.template.get("spec") or {}).get("hostname") else task.replicas
 
 
-def longest_host(job: Mapping[str, Any], task: Task) -> int:
+def max_host_length(job: Mapping[str, Any], task: Task) -> int:
     """Return an upper bound of the length of a host name of a task."""
     return len(host_name(job, task, task.replicas).encode())

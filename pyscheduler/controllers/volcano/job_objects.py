@@ -6,7 +6,7 @@ import copy
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from pyscheduler.controllers.volcano.job_names import Json, owned, pod_group_name, pod_name
+from pyscheduler.controllers.volcano.job_names import Json, owned_metadata, pod_group_name, pod_name
 from pyscheduler.controllers.volcano.job_spec import JobSpec, Task
 from pyscheduler.controllers.volcano.plugin_pods import add_plugins
 from pyscheduler.controllers.volcano.pods import (
@@ -56,7 +56,7 @@ def pod(job: Mapping[str, Any], spec: JobSpec, task: Task, index: int, *, versio
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            **owned(job, pod_name(job, task, index)),
+            **owned_metadata(job, pod_name(job, task, index)),
             "labels": {**(template_meta.get("labels") or {}), **shared, **partition, JOB_NAMESPACE: meta["namespace"]},
             "annotations": {**(template_meta.get("annotations") or {}), **of_job, **shared, **annotations},
         },
@@ -74,7 +74,7 @@ def pod_group(job: Mapping[str, Any], spec: JobSpec, tasks: Collection[Task]) ->
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {
-            **owned(job, pod_group_name(job)),
+            **owned_metadata(job, pod_group_name(job)),
             "labels": dict(meta.get("labels") or {}),
             "annotations": {
                 name: value

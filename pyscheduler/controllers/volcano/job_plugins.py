@@ -150,26 +150,26 @@ def read_plugins(plugins: Mapping[str, Sequence[str] | None], tasks: Collection[
     return JobPlugins(**{name: _read(name, arguments or (), tasks) for name, arguments in wanted.items()})
 
 
-def _read(plugin: str, arguments: Sequence[str], tasks: Collection[str]) -> Any:
+def _read(plugin: str, texts: Sequence[str], tasks: Collection[str]) -> Any:
     """Return the arguments of a plugin."""
-    made, path = _TYPES[plugin], f"spec.plugins.{plugin}"
-    fields = {field.encode_name: field for field in msgspec.structs.fields(made)}
+    plugin_type, path = _TYPES[plugin], f"spec.plugins.{plugin}"
+    fields = {field.encode_name: field for field in msgspec.structs.fields(plugin_type)}
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
-    for place, field, text in _flags(path, arguments, fields):
+    for place, field, text in _flags(path, texts, fields):
         try:
             values[field.name] = msgspec.convert(text, field.type, strict=False)
         except msgspec.ValidationError as error:
             raise ArgumentError(f"{place}: Invalid value: --{field.encode_name}={text}: {error}") from None
         places[field.name] = place
-    read = made(**values)
-    for role in made.roles:
-        task = getattr(read, role)
-        if task not in tasks and (role in made.required or task != getattr(made(), role)):
+    arguments = plugin_type(**values)
+    for role in plugin_type.roles:
+        task = getattr(arguments, role)
+        if task not in tasks and (role in plugin_type.required or task != getattr(plugin_type(), role)):
             raise ArgumentError(f"{places.get(role, path)}: Not found: --{role}={task} must be the name of a task")
-    if isinstance(read, Ssh) and bool(read.ssh_private_key) != bool(read.ssh_public_key):
+    if isinstance(arguments, Ssh) and bool(arguments.ssh_private_key) != bool(arguments.ssh_public_key):
         raise ArgumentError(f"{path}: Required value: --ssh-private-key and --ssh-public-key belong together")
-    return read
+    return arguments
 
 
 def _flags(

@@ -65,7 +65,7 @@ class PartitionPolicy(ApiObject, frozen=True):
 
     @property
     def min_pods(self) -> int:
-        """Pods of the minimum of partitions, 0 if there is none."""
+        """`minPartitions` × `partitionSize`, 0 without `minPartitions`."""
         return self.min_partitions * self.partition_size
 
 
@@ -194,18 +194,18 @@ def read_spec(job: Mapping[str, Any]) -> JobSpec | str:
     except ArgumentError as error:
         return str(error)
     return JobSpec(
-        tasks,
-        decoded.min_available or sum(task.min_available for task in tasks),
-        decoded.min_success,
-        decoded.policies or (),
-        plugins,
-        decoded.volumes or (),
-        decoded.queue or DEFAULT_QUEUE,
-        decoded.scheduler_name or DEFAULT_SCHEDULER,
-        decoded.priority_class_name,
-        decoded.max_retry or DEFAULT_MAX_RETRY,
-        decoded.ttl_seconds_after_finished,
-        decoded.network_topology,
+        tasks=tasks,
+        min_available=decoded.min_available or sum(task.min_available for task in tasks),
+        min_success=decoded.min_success,
+        policies=decoded.policies or (),
+        plugins=plugins,
+        volumes=decoded.volumes or (),
+        queue=decoded.queue or DEFAULT_QUEUE,
+        scheduler=decoded.scheduler_name or DEFAULT_SCHEDULER,
+        priority_class=decoded.priority_class_name,
+        max_retry=decoded.max_retry or DEFAULT_MAX_RETRY,
+        ttl_seconds=decoded.ttl_seconds_after_finished,
+        network_topology=decoded.network_topology,
     )
 
 
@@ -251,7 +251,8 @@ def _problems(decoded: _Spec, tasks: tuple[Task, ...]) -> Iterator[str]:
             yield f"{path}.partitionPolicy: Invalid value: {product} are not the replicas, {task.replicas}"
         least = partitions.min_pods if partitions else 0
         if least and task.min_available not in (None, least):
-            yield f"{path}.minAvailable: Invalid value: {task.min_available}: must be that of minPartitions, {least}"
+            rule = f"must equal minPartitions × partitionSize, {least}"
+            yield f"{path}.minAvailable: Invalid value: {task.min_available}: {rule}"
         if task.topology_policy not in _NO_TOPOLOGY:
             yield f"{path}.topologyPolicy: is not supported"
         if task.min_available is not None and task.min_available > task.replicas:

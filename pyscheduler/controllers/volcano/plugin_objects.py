@@ -14,9 +14,9 @@ from pyscheduler.controllers.volcano.job_names import (
     Json,
     host_name,
     host_names,
-    longest_host,
+    max_host_length,
     number_of_hosts,
-    owned,
+    owned_metadata,
     unique_name,
 )
 from pyscheduler.controllers.volcano.job_plugins import Ray, Ssh, Svc
@@ -47,7 +47,7 @@ def plugin_objects(job: Mapping[str, Any], spec: JobSpec, controlled: Mapping[st
         yield _head_service(job, plugins.ray)
     for i, volume in enumerate(spec.volumes):
         if volume.volume_claim is not None:
-            metadata = owned(job, claim_name(job, i, volume))
+            metadata = owned_metadata(job, claim_name(job, i, volume))
             claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
             yield {**claim, "spec": volume.volume_claim}
     if plugins.ssh is not None and controlled.get(_SSH) != secret_name(job):
@@ -89,13 +89,15 @@ def size_problem(job: Mapping[str, Any], spec: JobSpec) -> str:
     Upper bounds: a Job may have 2**31 pods, whose names take gigabytes.
     """
     plugins = spec.plugins
-    of_task = {task.name: number_of_hosts(task) * (longest_host(job, task) + 1) for task in spec.tasks}
+    of_task = {task.name: number_of_hosts(task) * (max_host_length(job, task) + 1) for task in spec.tasks}
     count, total = sum(number_of_hosts(task) for task in spec.tasks), sum(of_task.values())
     named = f"the host names of {spec.replicas} pods exceed the size of"
+    # The ConfigMap has each host name twice, in `TASK.host` and `VC_TASK_HOSTS`.
     if plugins.svc is not None and 2 * total > _MAX_OBJECT:
         return f"spec.plugins.svc: Too long: {named} a ConfigMap"
     if plugins.svc is not None and plugins.svc.inject_hosts_env and max(of_task.values()) > _MAX_VARIABLE:
         return f"spec.plugins.svc: Too long: {named} a variable: use --inject-hosts-env=false"
+    # The configuration of ssh has each host name twice, and the part before its first dot, which is shorter.
     if plugins.ssh is not None and 3 * total + count * len(_ssh_host("", "", 65535)) > _MAX_OBJECT:
         return f"spec.plugins.ssh: Too long: {named} a Secret"
     if plugins.mpi is not None and of_task.get(plugins.mpi.worker, 0) > _MAX_VARIABLE:
@@ -110,7 +112,7 @@ def _service(job: Mapping[str, Any], svc: Svc) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": owned(job, job["metadata"]["name"]),
+        "metadata": owned_metadata(job, job["metadata"]["name"]),
         "spec": {
             "clusterIP": "None",
             "selector": _pod_labels(job),
@@ -127,16 +129,24 @@ def _hosts(job: Mapping[str, Any], spec: JobSpec) -> Json:
         data[f"{_key(task)}.host"] = "\n".join(names)
         data[f"{prefix}_HOSTS"] = ",".join(names)
         data[f"{prefix}_NUM"] = str(len(names))
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": owned(job, config_map_name(job)), "data": data}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": owned_metadata(job, config_map_name(job)),
+        "data": data,
+    }
 
 
 def _network_policy(job: Mapping[str, Any]) -> Json:
-    """Return the policy that the pods of the Job accept connections of each other only."""
+    """Return the policy that the pods of the Job accept connections of each other only, as in Volcano.
+
+    Clients of a Ray cluster in other pods, and Prometheus, need `--disable-network-policy`.
+    """
     pods = {"matchLabels": _pod_labels(job)}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": owned(job, unique_name(job)),
+        "metadata": owned_metadata(job, unique_name(job)),
         "spec": {"podSelector": pods, "ingress": [{"from": [{"podSelector": pods}]}], "policyTypes": ["Ingress"]},
     }
 
@@ -147,7 +157,7 @@ def _head_service(job: Mapping[str, Any], ray: Ray) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": owned(job, f"{job['metadata']['name']}-head-svc"),
+        "metadata": owned_metadata(job, f"{job['metadata']['name']}-head-svc"),
         "spec": {
             "selector": {**_pod_labels(job), TASK: ray.head},
             "ports": [{"name": name, "port": port, "targetPort": port, "protocol": "TCP"} for name, port in ports],
@@ -166,7 +176,7 @@ def _secret(job: Mapping[str, Any], spec: JobSpec, ssh: Ssh) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": owned(job, secret_name(job)),
+        "metadata": owned_metadata(job, secret_name(job)),
         "data": secret_data({CONFIG: "".join(config), **keys}),
     }
 

@@ -43,9 +43,9 @@ def add_plugins(pod_spec: Json, job: Mapping[str, Any], spec: JobSpec, task: Tas
     if plugins.mpi is not None:
         _add_mpi(pod_spec, job, spec, task, plugins.mpi)
     if plugins.pytorch is not None:
-        _add_pytorch(pod_spec, job, spec, (task, index), plugins.pytorch)
+        _add_pytorch(pod_spec, job, spec, task, index, plugins.pytorch)
     if plugins.tensorflow is not None:
-        _add_tensorflow(pod_spec, job, spec, (task, index), plugins.tensorflow)
+        _add_tensorflow(pod_spec, job, spec, task, index, plugins.tensorflow)
     if plugins.ray is not None:
         _add_ray(pod_spec, job, spec, task, plugins.ray)
     for i, volume in enumerate(spec.volumes):
@@ -87,18 +87,20 @@ def _add_mpi(pod_spec: Json, job: Mapping[str, Any], spec: JobSpec, task: Task, 
 
 
 def _add_pytorch(
-    pod_spec: Json, job: Mapping[str, Any], spec: JobSpec, member: tuple[Task, int], pytorch: PyTorch
+    pod_spec: Json, job: Mapping[str, Any], spec: JobSpec, task: Task, index: int, pytorch: PyTorch
 ) -> None:
     """Add address, size and rank. Ranks of workers follow those of the master, which is one pod as a rule."""
-    (task, index), master, worker = member, spec.task(pytorch.master), spec.task(pytorch.worker)
+    master, worker = spec.task(pytorch.master), spec.task(pytorch.worker)
     if master is None:
         return
     address = host_name(job, master, 0)
+    # By name, since one task may have both roles: it counts once.
+    replicas = {each.name: each.replicas for each in (master, worker) if each is not None}
     is_worker = task.name == pytorch.worker
     variables = {
         "MASTER_ADDR": address,
         "MASTER_PORT": str(pytorch.port),
-        "WORLD_SIZE": str(sum({each.name: each.replicas for each in (master, worker) if each is not None}.values())),
+        "WORLD_SIZE": str(sum(replicas.values())),
     }
     if task.name == master.name:
         variables["RANK"] = str(index)
@@ -129,12 +131,12 @@ done
 
 
 def _add_tensorflow(
-    pod_spec: Json, job: Mapping[str, Any], spec: JobSpec, member: tuple[Task, int], tensorflow: TensorFlow
+    pod_spec: Json, job: Mapping[str, Any], spec: JobSpec, task: Task, index: int, tensorflow: TensorFlow
 ) -> None:
     """Add TF_CONFIG. A single pod has none, so that TensorFlow does not wait for others."""
-    task, index = member
     if len(spec.tasks) == 1 and task.replicas == 1:
         return
+    # Reversed: a task with several roles has the first of them as its type.
     names = {getattr(tensorflow, role): role for role in reversed(tensorflow.roles)}
     hosts = {
         role: [f"{host}:{tensorflow.port}" for host in host_names(job, found)]

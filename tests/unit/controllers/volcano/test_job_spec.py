@@ -26,7 +26,7 @@ def test_minimum_of_partitions_is_that_of_the_task(fields: dict[str, int], minim
     least = partitions.pop("minAvailable", None)
     found = read_spec(job(task("a", 4, partitionPolicy=partitions, minAvailable=least)))
     if minimum is None:
-        problem = "spec.tasks[0].minAvailable: Invalid value: 3: must be that of minPartitions, 2"
+        problem = "spec.tasks[0].minAvailable: Invalid value: 3: must equal minPartitions × partitionSize, 2"
         assert found == problem
     else:
         assert isinstance(found, JobSpec)
