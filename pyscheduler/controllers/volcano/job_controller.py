@@ -153,10 +153,12 @@ class VolcanoJobController:
             return
         if obj["kind"] in _NAMED_BY_JOB:
             await self._create_or_update(known.uid, obj)
+        elif obj["kind"] == "Secret":
+            await self._ignoring(self._client.create, _NAMED_BY_UID["Secret"], await self._with_keys(known, obj))
+            known.keys = None
         else:
-            complete = await self._with_keys(known, obj) if obj["kind"] == "Secret" else obj
-            await self._ignoring(self._client.create, _NAMED_BY_UID[obj["kind"]], complete)
-        known.shared[place], known.keys = obj, None
+            await self._ignoring(self._client.create, _NAMED_BY_UID[obj["kind"]], obj)
+        known.shared[place] = obj
 
     async def _with_keys(self, known: _Known, secret: Json) -> Json:
         """Return the Secret with its keys, or with new ones, which are kept until the Secret exists."""

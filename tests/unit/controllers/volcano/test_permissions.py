@@ -21,9 +21,12 @@ from tests.unit.controllers.volcano.jobs import job, task
 from tests.unit.hollow.live import connected
 from tests.unit.kube.fake_api import Call, FakeApi, listed, ok, refused
 
+CONFLICT = refused(409, "AlreadyExists", "the object exists")
 FORBIDDEN = refused(403, "Forbidden", "the objects are forbidden")
 CREATED_POD = "/api/v1/namespaces/ns/pods"
 SECRETS = "/api/v1/namespaces/ns/secrets"
+SERVICES = "/api/v1/namespaces/ns/services"
+CONFIG_MAPS = "/api/v1/namespaces/ns/configmaps"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/ns/events"
 
 
@@ -76,17 +79,19 @@ async def test_keys_are_generated_once_while_secrets_may_not_be_created(api: Fak
         return generated[-1]
 
     for path, replies in {
-        SECRETS: [FORBIDDEN, FORBIDDEN, ok({})], EVENTS: [ok({})], CREATED_POD: [ok({})] * 2,
+        SECRETS: [FORBIDDEN, FORBIDDEN, ok({})], EVENTS: [ok({})], CREATED_POD: [ok({})] * 4, SERVICES: [ok({})],
+        CONFIG_MAPS: [ok({}), CONFLICT], f"{CONFIG_MAPS}/j-svc": [ok({})],
         "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups": [ok({})] * 2,
         "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs/j/status": [ok({})],
     }.items():  # fmt: skip
         api.script(path, *replies)
     store = VolcanoStore(("pyscheduler",), lambda kind, key: None)
-    store.set_job(("ns", "j"), job(task("a", 1), plugins={"ssh": []}))
+    plugins = {"ssh": [], "svc": ["--disable-network-policy"]}
     async with connected(api.url) as connection:
         client = ObjectClient(connection)
         controller = VolcanoJobController(client, store, lambda: 0.0, lambda key, after: None, generate)
-        for _ in range(2):
+        for replicas in (1, 2):  # the second attempt updates the ConfigMap first
+            store.set_job(("ns", "j"), job(task("a", replicas), plugins=plugins))
             with pytest.raises(ApiError):
                 await controller.process(("ns", "j"))
         assert not api.of("POST", CREATED_POD)
