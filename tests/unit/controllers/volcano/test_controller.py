@@ -224,9 +224,7 @@ def files_of(secret: Json) -> dict[str, bytes]:
     return {name: b64decode(text) for name, text in secret["data"].items()}
 
 
-async def test_pods_of_an_mpi_job_have_keys_that_fit_together(client: ObjectClient) -> None:
-    meta = {"name": "j-ssh", "namespace": "default"}
-    await client.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"id_rsa": "eA=="}})
+async def test_pods_of_an_mpi_job_have_a_matching_ssh_key_pair(client: ObjectClient) -> None:
     await client.create(JOBS, vcjob(task("master", 1), task("worker", 1), plugins={"mpi": []}))
     pod = await wait_for(client, PODS, "j-master-0", bool)
     [volume] = [each["secret"] for each in pod["spec"]["volumes"] if each["name"] == "j-ssh"]
@@ -239,10 +237,33 @@ async def test_pods_of_an_mpi_job_have_keys_that_fit_together(client: ObjectClie
     assert set(files) == {item["key"] for item in volume["items"]}
     owners = [each["metadata"]["ownerReferences"] for each in (secret, pod)]
     assert owners[0] == owners[1]
-    assert files_of(await client.get(SECRETS, "default", "j-ssh")) == {"id_rsa": b"x"}, "that of others"
     status = await until_phase(client, "Pending")
     name = volume["secretName"]
     assert status["controlledResources"] == {"plugin-svc": "svc", "plugin-ssh": name, "plugin-mpi": "mpi"}
+
+
+async def test_secret_network_policy_and_claim_of_another_owner_are_left_alone(client: ObjectClient) -> None:
+    claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    kinds = {
+        SECRETS: ("j-ssh", {"data": {"id_rsa": "eA=="}}),
+        NETWORK_POLICIES: ("j", {"spec": {"podSelector": {"matchLabels": {"app": "other"}}}}),
+        CLAIMS: ("j-volume-0", {"spec": claim}),
+    }
+    foreign = {}
+    for kind, (name, fields) in kinds.items():
+        version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+        meta = {"name": name, "namespace": "default"}
+        await client.create(kind, {"apiVersion": version, "kind": kind.kind, "metadata": meta, **fields})
+        foreign[kind] = await client.get(kind, "default", name)
+    volumes = [{"mountPath": "/out", "volumeClaim": claim}]
+    await client.create(JOBS, vcjob(task("a", 1), plugins={"ssh": [], "svc": []}, volumes=volumes))
+    pod = await wait_for(client, PODS, "j-a-0", bool)
+    job_uid = pod["metadata"]["ownerReferences"][0]["uid"]
+    for kind, obj in foreign.items():
+        found = {each["metadata"]["name"]: each for each in await list_objects(client, kind)}
+        assert found.pop(obj["metadata"]["name"]) == obj
+        [own] = found.values()
+        assert own["metadata"]["ownerReferences"][0]["uid"] == job_uid
 
 
 async def test_objects_of_plugins_and_volumes_stay_when_the_controller_restarts(cluster: Cluster) -> None:
