@@ -51,7 +51,7 @@ def test_arguments_of_an_implied_plugin_are_kept() -> None:
         ["--port=1", "--port=2222", "--master=launcher"],
     ],
 )
-def test_forms_of_a_flag(arguments: list[str]) -> None:
+def test_flag_syntax_of_go_is_accepted(arguments: list[str]) -> None:
     assert read_plugins({"mpi": arguments}, TASKS).mpi == Mpi(master="launcher", port=2222)
 
 
@@ -95,7 +95,7 @@ def test_problem_of_an_argument(plugin: str, arguments: list[str], problem: str)
 
 
 @pytest.mark.parametrize(("plugin", "role"), [("mpi", "master"), ("ray", "head")])
-def test_task_without_which_no_pod_could_work_must_exist(plugin: str, role: str) -> None:
+def test_master_and_head_tasks_are_required(plugin: str, role: str) -> None:
     with pytest.raises(ArgumentError, match=f"^spec.plugins.{plugin}: Not found: --{role}={role} must be the name"):
         read_plugins({plugin: []}, ("worker",))
 

@@ -57,7 +57,7 @@ def test_pods_of_a_job_accept_connections_of_each_other() -> None:
     assert policy["policyTypes"] == ["Ingress"]
 
 
-def test_arguments_of_plugin_svc() -> None:
+def test_svc_without_network_policy_and_not_ready_addresses() -> None:
     arguments = ["--disable-network-policy", "--publish-not-ready-addresses=false"]
     made = objects(job(task("a", 2), plugins={"svc": arguments}))
     assert set(made) == {("Service", "j"), ("ConfigMap", "j-svc")}
@@ -92,7 +92,7 @@ def test_secret_is_created_once() -> None:
     assert objects(manifest, controlled) == {}
 
 
-def test_job_that_volcano_has_run_before_gets_the_secret_of_its_new_pods() -> None:
+def test_secret_is_created_for_job_that_volcano_started() -> None:
     manifest = job(task("a", 1), plugins={"ssh": []})
     assert set(objects(manifest, {"plugin-ssh": "ssh"})) == {("Secret", "j-job-uid-ssh")}
 
@@ -137,7 +137,7 @@ def test_claims_of_volumes_are_created() -> None:
         ({"mpi": [], "pytorch": [], "tensorflow": [], "ray": []}, 4_000, ""),
     ],
 )  # fmt: skip
-def test_host_names_that_are_too_many(plugins: Json, replicas: int, problem: str) -> None:
+def test_too_many_host_names_are_rejected(plugins: Json, replicas: int, problem: str) -> None:
     manifest = job(task("master" if "ray" not in plugins else "head", 1), task("worker", replicas), plugins=plugins)
     if "ray" in plugins:
         plugins["mpi"] = ["--master=head"]
