@@ -1,26 +1,26 @@
-"""The manifest of docs/volcano-jobs.md runs, and its tables are what the controller supports."""
+"""The manifests of docs/volcano-jobs.md are valid, and its tables are what the controller supports."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from pyscheduler.controllers.volcano.job_plugins import PLUGINS
-from pyscheduler.controllers.volcano.job_spec import ACTIONS, EVENTS, JobSpec, read_spec
+from pyscheduler.controllers.volcano.job_plugins import PLUGINS, read_plugins
+from pyscheduler.controllers.volcano.job_spec import ACTIONS, EVENTS, JobSpec, Volume, read_spec
 from pyscheduler.controllers.volcano.pod_group_status import pod_group_status
 from pyscheduler.controllers.volcano.queue_status import queue_status
 from pyscheduler.embedded.server_state import WriteOptions
 from pyscheduler.testing import Harness
-from tests.docs.pages import ROOT, blocks, rows, text_of, words_in_code
+from tests.docs.pages import ROOT, Block, blocks, rows, text_of, words_in_code
 from tests.unit.controllers.volcano.jobs import JobCluster, task
 from tests.unit.embedded.builders import Cluster
 
 PAGE = "docs/volcano-jobs.md"
 CONFIG = (ROOT / "config" / "batch.yaml").read_text(encoding="utf-8")
-EXAMPLES = sorted((ROOT / "manifests" / "examples" / "volcano").iterdir())
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
@@ -29,7 +29,7 @@ def stored_job() -> dict[str, Any]:
     cluster = Cluster()
     crd = yaml.safe_load((ROOT / "manifests" / "crds" / "volcano-jobs.yaml").read_text(encoding="utf-8"))
     cluster.create(CRDS, crd)
-    [text] = [block.text for block in blocks(PAGE) if block.language == "yaml"]
+    [text] = [block.text for block in blocks(PAGE) if block.source]
     resource = cluster.api.state.registry.of_kind("batch.volcano.sh/v1alpha1", "Job")
     assert resource is not None
     job: dict[str, Any] = cluster.api.create(resource, "default", yaml.safe_load(text), WriteOptions()).object
@@ -92,6 +92,28 @@ def test_arguments_of_plugins() -> None:
         supported = problem_of(name, "--other").split("supported values: ")[1]
         assert documented.pop(name) == ([] if supported == "none" else supported.split(", "))
     assert documented == {}
+
+
+def test_default_arguments() -> None:
+    documented = {words_in_code(name)[0]: set(words_in_code(flags)) for name, flags in rows(PAGE, "Default arguments")}
+    plugins = read_plugins(dict.fromkeys(PLUGINS), ("master", "head"))
+    for name, flags in documented.items():
+        values = getattr(plugins, name)
+        fields = {field.encode_name: getattr(values, field.name) for field in msgspec.structs.fields(values)}
+        texts = {flag: str(value).lower() if isinstance(value, bool) else value for flag, value in fields.items()}
+        assert flags == {f"--{flag}={text}" for flag, text in texts.items() if text != ""}
+    assert {*documented, "env"} == set(PLUGINS)
+
+
+@pytest.mark.parametrize("block", [each for each in blocks(PAGE) if each.text.startswith("spec:")])
+def test_parts_of_a_spec_are_valid(block: Block) -> None:
+    spec = yaml.safe_load(block.text)["spec"]
+    assert isinstance(read_spec({"spec": {**spec, "tasks": [task("head", 1)]}}), JobSpec)
+
+
+def test_fields_of_a_volume() -> None:
+    documented = {words_in_code(field)[0] for field, _ in rows(PAGE, "Volumes")}
+    assert documented == {field.encode_name for field in msgspec.structs.fields(Volume)}
 
 
 def problem_of(plugin: str, argument: str) -> str:
