@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -12,11 +13,12 @@ import yaml
 
 from pyscheduler.testing import Harness
 from tests.docs.pages import ROOT, blocks, rows, text_of, words_in_code
+from tests.unit.embedded.builders import Cluster
 
 PAGE = "docs/pod-groups.md"
 CONFIG = (ROOT / "config" / "batch.yaml").read_text(encoding="utf-8")
 WITHOUT_QUEUES = re.sub(r"^ *- name: Queues\b.*\n", "", CONFIG, flags=re.M)
-EXAMPLES = [block.text for block in blocks(PAGE) if block.language == "yaml"]
+EXAMPLES = [block.text for block in blocks(PAGE) if block.language == "yaml" and block.text.startswith("apiVersion:")]
 NATIVE, VOLCANO = "scheduling.k8s.io/v1beta1", "scheduling.volcano.sh/v1beta1"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 RACK = "example.com/rack"
@@ -114,6 +116,32 @@ def test_table_and_examples_have_each_api() -> None:
     assert len(declarations()) == 6
     shown = [each["apiVersion"] for text in EXAMPLES for each in yaml.safe_load_all(text) if each["kind"] == "PodGroup"]
     assert set(shown) <= set(versions)
+
+
+ZONE, GROUP_KEY = "topology.kubernetes.io/zone", "leaderworkerset.sigs.k8s.io/group-key"
+
+
+def zones_of_two_groups(template: Manifest) -> list[set[str]]:
+    """Return the zones of two groups with the labels of a LeaderWorkerSet, each of which fits into each zone twice."""
+    server, manifests = Cluster(), [node(f"n-{zone}", 4, **{ZONE: zone}) for zone in ("a", "b")]
+    for group in ("one", "two"):
+        annotations = {**template["metadata"]["annotations"], "pyscheduler.io/pod-group": group}
+        annotations["pyscheduler.io/pod-group-min-count"] = "2"
+        for each in pods(2, native=False, annotations=annotations):
+            meta = {**each["metadata"], "name": f"{group}-{each['metadata']['name']}", "labels": {GROUP_KEY: group}}
+            del meta["annotations"][GROUP_NAME]
+            spec = copy.deepcopy({**each["spec"], **template["spec"], "schedulerName": "pyscheduler"})
+            manifests.append(server.create("pods", {**each, "metadata": meta, "spec": spec}))
+    bindings = harness(*manifests).bindings
+    return [{zone for pod, zone in bindings.items() if f"/{group}-" in pod} for group in ("one", "two")]
+
+
+def test_each_group_has_a_domain_of_its_own() -> None:
+    [template] = [yaml.safe_load(block.text) for block in blocks(PAGE) if block.text.startswith("metadata:")]
+    one, two = zones_of_two_groups(template)
+    assert len(one) == len(two) == len(one | two) - 1 == 1
+    one, two = zones_of_two_groups({**template, "spec": {}})
+    assert one == two
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
