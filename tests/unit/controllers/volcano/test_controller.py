@@ -244,7 +244,7 @@ async def test_pods_of_an_mpi_job_have_a_matching_ssh_key_pair(client: ObjectCli
 
 async def test_secret_network_policy_and_claim_of_another_owner_are_left_alone(client: ObjectClient) -> None:
     claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-    kinds = {
+    kinds: dict[ResourceKind, tuple[str, Json]] = {
         SECRETS: ("j-ssh", {"data": {"id_rsa": "eA=="}}),
         NETWORK_POLICIES: ("j", {"spec": {"podSelector": {"matchLabels": {"app": "other"}}}}),
         CLAIMS: ("j-volume-0", {"spec": claim}),
