@@ -57,7 +57,7 @@ def test_pods_of_a_job_accept_connections_of_each_other() -> None:
     assert policy["policyTypes"] == ["Ingress"]
 
 
-def test_svc_without_network_policy_and_not_ready_addresses() -> None:
+def test_svc_arguments_disable_policy_and_not_ready_addresses() -> None:
     arguments = ["--disable-network-policy", "--publish-not-ready-addresses=false"]
     made = objects(job(task("a", 2), plugins={"svc": arguments}))
     assert set(made) == {("Service", "j"), ("ConfigMap", "j-svc")}
