@@ -16,7 +16,7 @@ from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 from pyscheduler.shell.threads import LoopThread
 
 REQUEST = ServerRequest("/page", {}, {})
-AT_ONCE = 0.05
+TIMEOUT = 0.5
 """Seconds that a page waits for the loop in these tests."""
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Serving:
     """A thread that serves pages with state of the test's loop."""
 
     def __init__(self, thread: LoopThread, loop: asyncio.AbstractEventLoop) -> None:
-        self.main = MainLoop(asyncio.get_running_loop(), AT_ONCE)
+        self.main = MainLoop(asyncio.get_running_loop(), TIMEOUT)
         self.metrics = Metrics()
         self.metrics_page = MetricsPage(self.metrics, self.main)
         self._thread = thread
