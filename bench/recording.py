@@ -26,28 +26,28 @@ from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell.recording.file import Header, frame
+from pyscheduler.shell.recording.file import Header, compress_batch
 from pyscheduler.shell.recording.machine import RecordedMachine
-from pyscheduler.shell.recording.recorder import DecisionRecorder
 from pyscheduler.shell.recording.records import encode_batch
+from pyscheduler.shell.recording.writer import RecordingWriter
 
 _PODS: Final = 256
 """Pods of a round."""
 _replace = msgspec.structs.replace
 
 
-class _WaitingRecorder(DecisionRecorder):
+class _InPlaceWriter(RecordingWriter):
     """Recorder whose records wait until `write` encodes them in the calling thread."""
 
     def start(self, header: Header) -> None:  # noqa: ARG002
-        self.is_active, self.waiting = True, deque()
+        self.is_active, self.queue = True, deque()
 
     def write(self) -> int:
         """Encode and compress all records; return the number of bytes."""
         written = 0
-        while self.waiting:
-            count = min(len(self.waiting), 512)
-            written += len(frame(encode_batch([self.waiting.popleft() for _ in range(count)])))
+        while self.queue:
+            count = min(len(self.queue), 512)
+            written += len(compress_batch(encode_batch([self.queue.popleft() for _ in range(count)])))
         return written
 
 
@@ -81,12 +81,12 @@ def _place(machine: Machine, pods: Sequence[PodObject], now: float) -> float:
 def measure(nodes: int, rounds: int) -> None:
     config = default()
     build = partial(build_profiles, config)
-    recorder = _WaitingRecorder(Path(), 0, SystemClock())
-    machines = Machine(build), RecordedMachine(recorder, config, build, Instrument(), Settings())
+    recording = _InPlaceWriter(Path(), 0, SystemClock())
+    machines = Machine(build), RecordedMachine(recording, config, build, Instrument(), Settings())
     for machine in machines:
         for i in range(nodes):
             machine.handle(NodeChanged(1.0, msgspec.convert(node(i), NodeObject)))
-    recorder.write()
+    recording.write()
     times: list[list[float]] = [[], [], []]
     size = 0
     for number in range(rounds):
@@ -94,7 +94,7 @@ def measure(nodes: int, rounds: int) -> None:
         for machine, found in zip(machines, times, strict=False):
             found.append(_place(machine, pods, float(number + 2)))
         began = time.thread_time()
-        size += recorder.write()
+        size += recording.write()
         times[2].append((time.thread_time() - began) / _PODS * 1e6)
     plain, recorded, writing = (sorted(found)[len(found) // 4] for found in times)
     print(f"{nodes} nodes, per pod with its three events and one attempt:")

@@ -124,7 +124,7 @@ def explain_pod(cluster: BatchCluster, objects: ListedObjects, pod: PodObject) -
             f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be read; a warning has the reason"
         )
     group = None if node else _group(context, found, is_whole=objects.scope.is_whole)
-    return _explained(context, found, known, group)
+    return _explain(context, found, known, group)
 
 
 def explain_in_context(context: Context, pod: Pod, node: str) -> Explanation:
@@ -141,10 +141,10 @@ def explain_in_context(context: Context, pod: Pod, node: str) -> Explanation:
         "priority": pod.priority,
         "nodes": len(context.state),
     }
-    return _explained(context, pod, known, _group(context, pod, is_whole=True))
+    return _explain(context, pod, known, _group(context, pod, is_whole=True))
 
 
-def _explained(context: Context, found: Pod, known: Json, group: GroupRow | None) -> Explanation:
+def _explain(context: Context, found: Pod, known: Json, group: GroupRow | None) -> Explanation:
     """Return the explanation of a pod without a node, with what is `known` of it."""
     node = known["node"]
     evaluated = report(context, found)

@@ -16,12 +16,12 @@ from pyscheduler.cli.batch_command import OUTPUT
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.explanation import Explanation, explain_in_context
 from pyscheduler.cli.progress_bar import ProgressBar
-from pyscheduler.cli.replay_view import Decision, PodAttempt, PodAttempts, RecordingSummary
+from pyscheduler.cli.replay_view import DifferingCommand, PodAttempt, PodAttempts, RecordingSummary
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.shell.recording.attempts import SCHEDULED, UNSCHEDULABLE, AttemptReader, RecordedAttempt
 from pyscheduler.shell.recording.file import RecordingProblem, RecordingReader, find_recordings
-from pyscheduler.shell.recording.records import Kind, RecordedCall
+from pyscheduler.shell.recording.records import RecordedInput, RecordKind
 from pyscheduler.shell.recording.replay import Difference, Replay
 
 _DECISION: Final = "Decision"
@@ -102,10 +102,10 @@ def replay(recording: Path, pod: tuple[str, str] | None, attempt: int | None, at
     try:
         files = find_recordings(recording)
         if pod is not None:
-            found = _attempts_of(files, pod, attempt, at)
+            found = _find_attempts(files, pod, attempt, at)
             replay_view.print_attempts(found, output)
             return
-        summaries = [_replayed(file) for file in files]
+        summaries = [_replay_file(file) for file in files]
     except RecordingProblem as problem:
         raise CommandProblem(str(problem)) from None
     replay_view.print_summaries(summaries, output)
@@ -116,11 +116,11 @@ def replay(recording: Path, pod: tuple[str, str] | None, attempt: int | None, at
 # -- whole recordings --------------------------------------------------------------------------------------------------
 
 
-def _replayed(file: Path) -> RecordingSummary:
+def _replay_file(file: Path) -> RecordingSummary:
     """Replay a recording, up to the first decision that differs."""
     reader = RecordingReader(file)
     counter = _Counter(reader.records())
-    replay, difference = _replay_of(reader, counter.records()), None
+    replay, difference = _load_replay(reader, counter.records()), None
     with ProgressBar("replay", lines=False) as bar:
         while difference is None and replay.peek() is not None:
             difference = replay.step()
@@ -136,7 +136,7 @@ def _replayed(file: Path) -> RecordingSummary:
         attempts=replay.machine.context.attempts,
         commands=counter.commands,
         is_torn=reader.is_torn,
-        difference=None if difference is None else _decision(difference, replay, epoch),
+        difference=None if difference is None else _find_differing_command(difference, replay, epoch),
         unreplayed_plugins=tuple(replay.unreplayed_plugins),
     )
 
@@ -144,14 +144,14 @@ def _replayed(file: Path) -> RecordingSummary:
 class _Counter:
     """Counts the records that are read."""
 
-    def __init__(self, records: Iterator[RecordedCall]) -> None:
+    def __init__(self, records: Iterator[RecordedInput]) -> None:
         self.events = self.commands = 0
         self.start = 0.0
         self._records = records
 
-    def records(self) -> Iterator[RecordedCall]:
+    def records(self) -> Iterator[RecordedInput]:
         for record in self._records:
-            if record.kind == Kind.EVENT:
+            if record.kind == RecordKind.EVENT:
                 self.start = self.start if self.events else record.time or 0.0
                 self.events += 1
             result = msgspec.msgpack.decode(record.result) if len(bytes(record.result)) > 1 else None
@@ -159,7 +159,7 @@ class _Counter:
             yield record
 
 
-def _decision(difference: Difference, replay: Replay, epoch: float) -> Decision:
+def _find_differing_command(difference: Difference, replay: Replay, epoch: float) -> DifferingCommand:
     """Return the first commands that differ, and their pod."""
     recorded, replayed = (
         each if isinstance(each, list) else [] if each is None else [[each]]
@@ -170,10 +170,10 @@ def _decision(difference: Difference, replay: Replay, epoch: float) -> Decision:
     sides = [side[i] if i < len(side) else None for side in (recorded, replayed)]
     uids = [side[1] for side in sides if side is not None and len(side) > 1]
     pod = next((replay.machine.context.pods[uid] for uid in uids if uid in replay.machine.context.pods), None)
-    return Decision(pod.key if pod is not None else "", difference.at + epoch, *sides)
+    return DifferingCommand(pod.key if pod is not None else "", difference.at + epoch, *sides)
 
 
-def _replay_of(reader: RecordingReader, records: Iterator[RecordedCall]) -> Replay:
+def _load_replay(reader: RecordingReader, records: Iterator[RecordedInput]) -> Replay:
     try:
         return Replay(reader.header, records)
     except ConfigError as error:
@@ -184,7 +184,7 @@ def _replay_of(reader: RecordingReader, records: Iterator[RecordedCall]) -> Repl
 # -- one pod -----------------------------------------------------------------------------------------------------------
 
 
-def _attempts_of(files: list[Path], pod: tuple[str, str], attempt: int | None, at: float | None) -> PodAttempts:
+def _find_attempts(files: list[Path], pod: tuple[str, str], attempt: int | None, at: float | None) -> PodAttempts:
     """Return the attempts of a pod in all recordings, and the explanation of the chosen one."""
     key, is_torn = "/".join(pod), False
     found: list[tuple[Path, float, RecordedAttempt]] = []
@@ -199,13 +199,13 @@ def _attempts_of(files: list[Path], pod: tuple[str, str], attempt: int | None, a
         PodAttempt(i, each.at + epoch, each.result, each.node, each.nominated, each.reason)
         for i, (_, epoch, each) in enumerate(found, 1)
     ]
-    number = _chosen(listed, attempt, at)
+    number = _choose_attempt(listed, attempt, at)
     file, _, chosen = found[number - 1]
-    explanation = None if chosen.result not in (SCHEDULED, UNSCHEDULABLE) else _explained(file, chosen)
+    explanation = None if chosen.result not in (SCHEDULED, UNSCHEDULABLE) else _explain_attempt(file, chosen)
     return PodAttempts(key, listed, number, explanation, is_torn)
 
 
-def _chosen(listed: list[PodAttempt], attempt: int | None, at: float | None) -> int:
+def _choose_attempt(listed: list[PodAttempt], attempt: int | None, at: float | None) -> int:
     """Return the number of the attempt to explain. CommandProblem if there is none."""
     if attempt is not None:
         if attempt > len(listed):
@@ -217,10 +217,10 @@ def _chosen(listed: list[PodAttempt], attempt: int | None, at: float | None) -> 
     return number
 
 
-def _explained(file: Path, chosen: RecordedAttempt) -> Explanation:
+def _explain_attempt(file: Path, chosen: RecordedAttempt) -> Explanation:
     """Replay a recording up to an attempt, and explain the pod in that state."""
     reader = RecordingReader(file)
-    replay = _replay_of(reader, reader.records())
+    replay = _load_replay(reader, reader.records())
     with ProgressBar("replay", lines=False) as bar:
         while replay.index < chosen.index:
             if replay.step() is not None:
@@ -236,7 +236,7 @@ def _explained(file: Path, chosen: RecordedAttempt) -> Explanation:
     return explain_in_context(context, pod, chosen.node)
 
 
-def _with_progress(reader: RecordingReader) -> Iterator[RecordedCall]:
+def _with_progress(reader: RecordingReader) -> Iterator[RecordedInput]:
     with ProgressBar("read", lines=False) as bar:
         for i, record in enumerate(reader.records()):
             if i % _REPORT_EVERY == 0:

@@ -20,7 +20,7 @@ from pyscheduler.shell.recording.attempts import SCHEDULED
 _MILLISECONDS: Final = len("2026-05-04T10:30:00.000")
 
 
-class Decision(msgspec.Struct, frozen=True, rename="camel"):
+class DifferingCommand(msgspec.Struct, frozen=True, rename="camel"):
     """First decision that was replayed differently."""
 
     pod: str
@@ -43,7 +43,7 @@ class RecordingSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     commands: int
     is_torn: bool
     """True if the last batch is incomplete: the process was killed, or the disk was full."""
-    difference: Decision | None
+    difference: DifferingCommand | None
     """None if all decisions are equal."""
     unreplayed_plugins: Sequence[str] = ()
     """PreBind plugins that await something else than their API client."""

@@ -28,7 +28,7 @@ from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.instrument import RestClientMetrics
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
-from pyscheduler.shell.recording.recorder import DecisionRecorder
+from pyscheduler.shell.recording.writer import RecordingWriter
 from pyscheduler.shell.reload import Reloader, Source
 from pyscheduler.shell.scheduler import Connections, Scheduler, SchedulerOptions
 from pyscheduler.shell.scheduling_policy import set_batch_scheduling_policy
@@ -175,14 +175,14 @@ async def _run(
             leadership, healthz[CHECK] = election, election.check
         connections = Connections.to_server_of(connection, leadership)
         stack.push_async_callback(connections.close)
-        recorder = None
+        recording = None
         if process_flags.record is not None:
-            recorder = DecisionRecorder(process_flags.record, process_flags.record_max_bytes, clock)
-            stack.enter_context(recorder)
+            recording = RecordingWriter(process_flags.record, process_flags.record_max_bytes, clock)
+            stack.enter_context(recording)
         names = [profile.scheduler_name for profile in config.profiles]
         groups = PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server, names)
         on_kinds_changed = (await stack.enter_async_context(groups)).on_kinds_changed
-        scheduler_options = SchedulerOptions(process_flags.max_unschedulable_seconds, on_kinds_changed, recorder)
+        scheduler_options = SchedulerOptions(process_flags.max_unschedulable_seconds, on_kinds_changed, recording)
         scheduler = Scheduler(config, connections, clock, metrics, leadership, scheduler_options)
         if serving.secure_port:
             checks = health_checks(scheduler, {"main-loop": heartbeat.check}, healthz)

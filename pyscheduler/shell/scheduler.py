@@ -42,7 +42,7 @@ from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.loop import ChangeHandlers, Loop
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.recording.machine import RecordedMachine
-from pyscheduler.shell.recording.recorder import DecisionRecorder
+from pyscheduler.shell.recording.writer import RecordingWriter
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 from pyscheduler.shell.writers.writer import KubeWriter
@@ -82,11 +82,11 @@ def _ignore_kinds(_: Iterable[ResourceKind]) -> None:
 class SchedulerOptions(msgspec.Struct, frozen=True):
     """Options of a scheduler that are not part of its configuration."""
 
-    longest_unschedulable: float = 300.0
+    max_in_unschedulable: float = 300.0
     """Seconds after which a pod that has been unschedulable is retried without an event."""
     on_kinds_changed: Callable[[Iterable[ResourceKind]], None] = _ignore_kinds
     """Receives the kinds that plugins watch when scheduling starts and whenever they change, and none once it stops."""
-    recorder: DecisionRecorder | None = None
+    recording: RecordingWriter | None = None
     """Records all inputs and decisions; None records nothing."""
 
 
@@ -113,12 +113,12 @@ class Scheduler:
         self._connection = connections.calls
         instrument = MetricsInstrument(metrics, clock.now)
         self._extenders = ExtenderRegistry(config.configuration, clock)
-        settings = _settings(config, options.longest_unschedulable, self._extenders.known, clock)
+        settings = _settings(config, options.max_in_unschedulable, self._extenders.known, clock)
         build = partial(_build_profiles, config, self._extenders)
         self.machine = (
             Machine(build, instrument, settings)
-            if options.recorder is None
-            else RecordedMachine(options.recorder, config, build, instrument, settings)
+            if options.recording is None
+            else RecordedMachine(options.recording, config, build, instrument, settings)
         )
         self._limit = ConcurrencyLimit(qps=config.configuration.client_connection.qps)
         make_executor = partial(
@@ -135,9 +135,9 @@ class Scheduler:
         self.loop = Loop(self.machine, make_executor, clock, instrument.decided)
         self.executor = self.loop.executor
         register_gauges(metrics, self.machine.context, self.executor, config.gates)
-        if (recorder := options.recorder) is not None:
-            metrics.recording.set_function(lambda: {(): float(recorder.is_active)})
-            metrics.recorded_bytes.set_function(lambda: {(): float(recorder.bytes)})
+        if (recording := options.recording) is not None:
+            metrics.recording.set_function(lambda: {(): float(recording.is_active)})
+            metrics.recorded_bytes.set_function(lambda: {(): float(recording.bytes)})
         self._refusals = Refusals(metrics.count_decode_failure)
         self._handlers = ChangeHandlers(self.loop, clock, self._refusals, self._extenders.raw_objects)
         self._rng = random.Random()
@@ -368,13 +368,13 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 
 
 def _settings(
-    config: LoadedConfig, longest_unschedulable: float, extenders: tuple[Extender, ...], clock: Clock
+    config: LoadedConfig, max_in_unschedulable: float, extenders: tuple[Extender, ...], clock: Clock
 ) -> Settings:
     return Settings(
         config.python.seed,
         config.configuration.pod_initial_backoff_seconds,
         config.configuration.pod_max_backoff_seconds,
-        longest_unschedulable,
+        max_in_unschedulable,
         extenders=extenders,
         epoch=clock.wall() - clock.now(),
         preempts_for_resizes=config.preempts_for_resizes,

@@ -16,21 +16,21 @@ from pyscheduler.core.context import ProfileBuilder, Settings
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.recording.file import Header, config_text
 from pyscheduler.shell.recording.machine import RecordedMachine
-from pyscheduler.shell.recording.recorder import DecisionRecorder
-from pyscheduler.shell.recording.records import Entry, Kind, RecordedCall, decode_batch, encode_batch
+from pyscheduler.shell.recording.records import RecordedInput, RecordKind, UnencodedRecord, decode_batch, encode_batch
 from pyscheduler.shell.recording.replay import Difference, Replay
+from pyscheduler.shell.recording.writer import RecordingWriter
 
 
-class _Encoded(deque[Entry]):
+class _Encoded(deque[UnencodedRecord]):
     def __init__(self, data: list[bytes]) -> None:
         super().__init__()
         self._data = data
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: UnencodedRecord) -> None:
         self._data.append(encode_batch([entry]))
 
 
-class MemoryRecorder(DecisionRecorder):
+class MemoryRecording(RecordingWriter):
     """Recorder that keeps its records. They are encoded at once, so that later changes do not show."""
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class MemoryRecorder(DecisionRecorder):
 
     def start(self, header: Header) -> None:
         self.header, self.is_active = header, True
-        self.waiting = _Encoded(self.data)
+        self.queue = _Encoded(self.data)
 
-    def records(self) -> Iterator[RecordedCall]:
+    def records(self) -> Iterator[RecordedInput]:
         for data in self.data:
             yield from decode_batch(data)
 
@@ -52,28 +52,28 @@ class MemoryRecorder(DecisionRecorder):
 
 
 @contextmanager
-def recorded_harnesses() -> Iterator[list[MemoryRecorder]]:
-    """Record the machines of all harnesses that start inside the block, each with its own recorder."""
-    recorders: list[MemoryRecorder] = []
+def recorded_harnesses() -> Iterator[list[MemoryRecording]]:
+    """Record the machines of all harnesses that start inside the block, each with its own recording."""
+    recordings: list[MemoryRecording] = []
 
     def make(build: ProfileBuilder, instrument: Instrument, settings: Settings) -> RecordedMachine:
         config = build.args[0]  # type: ignore[attr-defined]  # a partial of `build_profiles`
         assert isinstance(config, LoadedConfig)
-        recorders.append(MemoryRecorder())
-        return RecordedMachine(recorders[-1], config, build, instrument, settings)
+        recordings.append(MemoryRecording())
+        return RecordedMachine(recordings[-1], config, build, instrument, settings)
 
     def rebuild(started: LoadedConfig, changed: LoadedConfig, *more: Any) -> RebuiltProfiles:
-        recorders[-1].add(Kind.REBUILD, config_text(changed))
+        recordings[-1].add(RecordKind.REBUILD, config_text(changed))
         return rebuild_profiles(started, changed, *more)
 
     module = "pyscheduler.testing.harness"
     with patch(f"{module}.Machine", make), patch(f"{module}.rebuild_profiles", rebuild):
-        yield recorders
+        yield recordings
 
 
-def first_difference(recorder: MemoryRecorder) -> Difference | None:
+def first_difference(recording: MemoryRecording) -> Difference | None:
     """Replay a recording; return the first record with another result."""
-    replay = recorder.replay()
+    replay = recording.replay()
     while replay.peek() is not None:
         if (difference := replay.step()) is not None:
             return difference

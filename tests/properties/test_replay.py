@@ -12,7 +12,7 @@ from pyscheduler.api import Cycle
 from tests.properties.machine_model import WHAT, MachineModel, Step
 from tests.properties.pod_group_model import RECONFIGURED
 from tests.properties.profiles import assert_caught, quick
-from tests.properties.recorded import MemoryRecorder, first_difference, recorded_harnesses
+from tests.properties.recorded import MemoryRecording, first_difference, recorded_harnesses
 from tests.properties.state_steps import scripts
 from tests.properties.test_pod_groups import check_reconfigured
 
@@ -21,14 +21,14 @@ INPUTS = tuple(what for what in WHAT if what not in ("mood", "settle"))
 STEPS = scripts(st.tuples(st.sampled_from(INPUTS), st.integers(0, 9), st.integers(0, 11)), longest=40)
 
 
-def recording_of(script: list[Step]) -> MemoryRecorder:
-    with recorded_harnesses() as recorders:
+def recording_of(script: list[Step]) -> MemoryRecording:
+    with recorded_harnesses() as recordings:
         model = MachineModel(seed=7)
         for step in script:
             model.do(step)
         model.heal()
-    (recorder,) = recorders
-    return recorder
+    (recording,) = recordings
+    return recording
 
 
 def check_replay(script: list[Step]) -> None:
@@ -42,10 +42,10 @@ def test_replay_returns_the_recorded_commands(script: list[Step]) -> None:
 
 
 def check_groups_replay(script: list[Step]) -> None:
-    with recorded_harnesses() as recorders:
+    with recorded_harnesses() as recordings:
         check_reconfigured(script)
-    assert recorders
-    assert [first_difference(recorder) for recorder in recorders] == [None] * len(recorders)
+    assert recordings
+    assert [first_difference(recording) for recording in recordings] == [None] * len(recordings)
 
 
 @quick(15)

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from pyscheduler.core.events import BindFailed
-from pyscheduler.shell.recording.records import Kind, Plain, RecordedCall, decode_event, pod_of_event
+from pyscheduler.shell.recording.records import Plain, RecordedInput, RecordKind, decode_event, pod_of_event
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -47,20 +47,20 @@ class AttemptReader:
         self._times, self._indexes = array("d"), array("q")
         """Times and indexes of the calls of `cycle` that did something."""
 
-    def read(self, records: Iterator[RecordedCall]) -> Iterator[RecordedAttempt]:
+    def read(self, records: Iterator[RecordedInput]) -> Iterator[RecordedAttempt]:
         """Yield the attempts in the order of their commands."""
         for index, record in enumerate(records):
-            if record.kind == Kind.EVENT:
+            if record.kind == RecordKind.EVENT:
                 pod = pod_of_event(record.payload)
                 if pod is not None and (pod.namespace, pod.name) == self._key:
                     self.uids.add(pod.uid)
-            elif record.kind == Kind.CYCLE and bytes(record.result) != _NONE:
+            elif record.kind == RecordKind.CYCLE and bytes(record.result) != _NONE:
                 self._times.append(record.time or 0.0)
                 self._indexes.append(index)
             if bytes(record.result) not in (_NONE, _EMPTY):
                 yield from self._attempts(index, record)
 
-    def _attempts(self, index: int, record: RecordedCall) -> Iterator[RecordedAttempt]:
+    def _attempts(self, index: int, record: RecordedInput) -> Iterator[RecordedAttempt]:
         commands = msgspec.msgpack.decode(record.result)
         if isinstance(commands, str):  # an exception
             return
@@ -68,11 +68,11 @@ class AttemptReader:
         nominated = {command[1]: command[4] for command in own if command[0] == "patch"}
         for command in own:
             if command[0] == "bind":
-                yield self._bound(index, command)
+                yield self._scheduled_attempt(index, command)
             elif command[0] == "record" and command[2] == _FAILED_SCHEDULING:
-                yield _failed(index, record, command, nominated.get(command[1]) or "")
+                yield _failed_attempt(index, record, command, nominated.get(command[1]) or "")
 
-    def _bound(self, index: int, command: Plain) -> RecordedAttempt:
+    def _scheduled_attempt(self, index: int, command: Plain) -> RecordedAttempt:
         """Return the attempt of a binding, which begins after the attempt if the pod waits in Permit."""
         _, uid, node, _, at = command
         last = bisect_right(self._times, at) - 1
@@ -80,7 +80,7 @@ class AttemptReader:
         return RecordedAttempt(at, found, uid, SCHEDULED, node)
 
 
-def _failed(index: int, record: RecordedCall, command: Plain, nominated: str) -> RecordedAttempt:
-    is_binding = record.kind == Kind.EVENT and isinstance(decode_event(record.payload), BindFailed)
+def _failed_attempt(index: int, record: RecordedInput, command: Plain, nominated: str) -> RecordedAttempt:
+    is_binding = record.kind == RecordKind.EVENT and isinstance(decode_event(record.payload), BindFailed)
     result = BINDING_FAILED if is_binding else UNSCHEDULABLE
     return RecordedAttempt(record.time or 0.0, index, command[1], result, "", nominated, command[3])

@@ -21,16 +21,16 @@ from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.show import show
 from pyscheduler.core.context import Settings
-from pyscheduler.shell.recording.records import RecordedCall, decode_batch
+from pyscheduler.shell.recording.records import RecordedInput, decode_batch
 
 FORMAT: Final = 1
 SUFFIX: Final = ".recording"
 _MAGIC: Final = b"pyscheduler recording %d\n"
-_FRAME: Final = Struct("<II")
+_BATCH_HEADER: Final = Struct("<II")
 """Length and CRC-32 of the compressed bytes."""
 _LEVEL: Final = 1
 """Compression level of zlib: 6 takes three times as long for 15 % less."""
-_MAX_FRAME: Final = 1 << 30
+_MAX_BATCH: Final = 1 << 30
 
 
 class RecordingProblem(Exception):
@@ -85,15 +85,15 @@ def config_text(config: LoadedConfig) -> str:
     return show(replace(config, configuration=replace(config.configuration, extenders=extenders)))
 
 
-def opening(header: Header) -> bytes:
+def encode_header(header: Header) -> bytes:
     """Return the first bytes of a file."""
-    return _MAGIC % FORMAT + frame(msgspec.msgpack.encode(header))
+    return _MAGIC % FORMAT + compress_batch(msgspec.msgpack.encode(header))
 
 
-def frame(data: bytes) -> bytes:
+def compress_batch(data: bytes) -> bytes:
     """Return compressed data with its length and checksum."""
     packed = zlib.compress(data, _LEVEL)
-    return _FRAME.pack(len(packed), zlib.crc32(packed)) + packed
+    return _BATCH_HEADER.pack(len(packed), zlib.crc32(packed)) + packed
 
 
 class RecordingReader:
@@ -109,7 +109,7 @@ class RecordingReader:
             magic = self._file.readline(64)
             if magic != _MAGIC % FORMAT:
                 raise RecordingProblem(f"{path}: {_not_readable(magic)}")
-            data = self._next_frame()
+            data = self._read_batch()
         except OSError as error:
             raise RecordingProblem(f"{path}: cannot be read: {error.strerror}") from None
         if data is None:
@@ -124,21 +124,21 @@ class RecordingReader:
         """Number of bytes that have been read."""
         return self._file.tell()
 
-    def records(self) -> Iterator[RecordedCall]:
+    def records(self) -> Iterator[RecordedInput]:
         """Yield the records up to the last complete batch."""
-        while (data := self._next_frame()) is not None:
+        while (data := self._read_batch()) is not None:
             try:
                 batch = decode_batch(data)
             except msgspec.MsgspecError as error:
                 raise RecordingProblem(f"{self.path}: a batch cannot be read: {error}") from None
             yield from batch
 
-    def _next_frame(self) -> bytes | None:
+    def _read_batch(self) -> bytes | None:
         """Return the next batch; None at the end."""
-        head = self._file.read(_FRAME.size)
-        if len(head) == _FRAME.size:
-            length, checksum = _FRAME.unpack(head)
-            packed = self._file.read(length) if length < _MAX_FRAME else b""
+        head = self._file.read(_BATCH_HEADER.size)
+        if len(head) == _BATCH_HEADER.size:
+            length, checksum = _BATCH_HEADER.unpack(head)
+            packed = self._file.read(length) if length < _MAX_BATCH else b""
             if len(packed) == length and zlib.crc32(packed) == checksum:
                 return zlib.decompress(packed)
         self.is_torn = bool(head)

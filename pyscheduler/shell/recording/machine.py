@@ -26,11 +26,11 @@ from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.shell.recording.file import Header, config_text
-from pyscheduler.shell.recording.recorder import MAX_WAITING, TOO_SLOW, DecisionRecorder
-from pyscheduler.shell.recording.records import Kind
+from pyscheduler.shell.recording.records import RecordKind
+from pyscheduler.shell.recording.writer import MAX_QUEUED, TOO_SLOW, RecordingWriter
 
 T = TypeVar("T")
-_EVENT, _CYCLE = Kind.EVENT, Kind.CYCLE
+_EVENT, _CYCLE = RecordKind.EVENT, RecordKind.CYCLE
 
 
 class RecordedMachine(Machine):
@@ -38,69 +38,69 @@ class RecordedMachine(Machine):
 
     def __init__(
         self,
-        recorder: DecisionRecorder,
+        recording: RecordingWriter,
         config: LoadedConfig,
         build_profiles: ProfileBuilder,
         instrument: Instrument,
         settings: Settings,
     ) -> None:
         """Create a machine with an empty cluster, and start the recording."""
-        self._recorder = recorder
+        self._recording = recording
         self._readings: list[float] = []
         """Times that the current call has read."""
         has_timer = instrument.timer is not None
         if instrument.timer is not None:
-            instrument.timer = self._recorded(instrument.timer)
+            instrument.timer = self._record_readings(instrument.timer)
         super().__init__(build_profiles, instrument, settings)
-        recorder.start(Header.of(config, settings, has_timer=has_timer))
+        recording.start(Header.of(config, settings, has_timer=has_timer))
 
     def hold_reports(self) -> None:
         super().hold_reports()
-        self._recorder.add(Kind.HOLD_REPORTS)
+        self._recording.add(RecordKind.HOLD_REPORTS)
 
     def release_reports(self) -> list[Command]:
         commands = super().release_reports()
-        self._recorder.add(Kind.RELEASE_REPORTS, None, commands)
+        self._recording.add(RecordKind.RELEASE_REPORTS, None, commands)
         return commands
 
     def handle(self, event: Event) -> list[Command]:
-        # This and `cycle` run for every pod: few calls, and `waiting.append` instead of `add`.
-        recorder = self._recorder
+        # This and `cycle` run for every pod: few calls, and `queue.append` instead of `add`.
+        recording = self._recording
         try:
             commands = super().handle(event)
         except Exception as error:
-            recorder.add(Kind.EVENT, event, repr(error), self._take_readings())
+            recording.add(RecordKind.EVENT, event, repr(error), self._take_readings())
             raise
         if commands:
             self._replace_plugins(commands)
-        waiting = recorder.waiting
-        waiting.append((_EVENT, event, commands, self._take_readings() if self._readings else ()))
-        if len(waiting) > MAX_WAITING:
-            recorder.end(TOO_SLOW)
+        queue = recording.queue
+        queue.append((_EVENT, event, commands, self._take_readings() if self._readings else ()))
+        if len(queue) > MAX_QUEUED:
+            recording.end(TOO_SLOW)
         return commands
 
     def cycle(self, now: float, step: CycleStep | None = None) -> list[Command] | None:
         commands = super().cycle(now, step)
         if commands:
             self._replace_plugins(commands)
-        self._recorder.waiting.append((_CYCLE, now, commands, self._take_readings() if self._readings else ()))
+        self._recording.queue.append((_CYCLE, now, commands, self._take_readings() if self._readings else ()))
         return commands
 
     def build_topology_column(self, key: str) -> None:
         super().build_topology_column(key)
-        self._recorder.add(Kind.TOPOLOGY, key)
+        self._recording.add(RecordKind.TOPOLOGY, key)
 
     def record_rebuild(self, config: LoadedConfig) -> None:
         """Record that profiles are built from a changed configuration."""
-        self._recorder.add(Kind.REBUILD, config_text(config))
+        self._recording.add(RecordKind.REBUILD, config_text(config))
 
     def _replace_plugins(self, commands: list[Command]) -> None:
         """Put plugins whose API calls are recorded into the Bind commands."""
         for i, command in enumerate(commands):
-            if type(command) is Bind and command.plan.pre_bind and self._recorder.is_active:
+            if type(command) is Bind and command.plan.pre_bind and self._recording.is_active:
                 plugins = tuple(
                     # A plugin's other methods are not called in the binding cycle.
-                    cast(PreBindPlugin, _RecordedPreBind(plugin, number, self._recorder))
+                    cast(PreBindPlugin, _RecordedPreBind(plugin, number, self._recording))
                     for number, plugin in enumerate(command.plan.pre_bind)
                 )
                 commands[i] = replace(command, plan=replace(command.plan, pre_bind=plugins))
@@ -110,7 +110,7 @@ class RecordedMachine(Machine):
         self._readings.clear()
         return readings
 
-    def _recorded(self, timer: Callable[[], float]) -> Callable[[], float]:
+    def _record_readings(self, timer: Callable[[], float]) -> Callable[[], float]:
         def read() -> float:
             now = timer()
             self._readings.append(now)
@@ -122,13 +122,13 @@ class RecordedMachine(Machine):
 class _RecordedPreBind:
     """PreBind plugin of one binding cycle whose calls are recorded."""
 
-    def __init__(self, plugin: PreBindPlugin, index: int, recorder: DecisionRecorder) -> None:
+    def __init__(self, plugin: PreBindPlugin, index: int, recording: RecordingWriter) -> None:
         self.name = plugin.name
 
         @wraps(plugin.pre_bind)  # the name is in messages about wrong return values
         def pre_bind(cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Coroutine[Any, Any, Rejection | None]:
-            recorder.add(Kind.PRE_BIND, [pod.uid, index])
-            return plugin.pre_bind(cycle, pod, node_name, _RecordedApi(api, pod.uid, recorder))
+            recording.add(RecordKind.PRE_BIND, [pod.uid, index])
+            return plugin.pre_bind(cycle, pod, node_name, _RecordedApi(api, pod.uid, recording))
 
         self.pre_bind = pre_bind
 
@@ -136,8 +136,8 @@ class _RecordedPreBind:
 class _RecordedApi(ApiWriter):
     """API client of a PreBind plugin that records when each call ends, and with which result."""
 
-    def __init__(self, api: ApiWriter, uid: str, recorder: DecisionRecorder) -> None:
-        self._api, self._uid, self._recorder = api, uid, recorder
+    def __init__(self, api: ApiWriter, uid: str, recording: RecordingWriter) -> None:
+        self._api, self._uid, self._recording = api, uid, recording
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         await self._call(partial(self._api.bind, pod, node_name))
@@ -162,7 +162,7 @@ class _RecordedApi(ApiWriter):
 
     def timestamp(self) -> str:
         time = self._api.timestamp()
-        self._recorder.add(Kind.TIMESTAMP, [self._uid, time])
+        self._recording.add(RecordKind.TIMESTAMP, [self._uid, time])
         return time
 
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
@@ -175,11 +175,12 @@ class _RecordedApi(ApiWriter):
         try:
             result = await call()
         except ApiError as error:
-            self._recorder.add(Kind.FAILURE, [self._uid, ApiError.__name__, error.status, error.reason, str(error)])
+            failure = [self._uid, ApiError.__name__, error.status, error.reason, str(error)]
+            self._recording.add(RecordKind.FAILURE, failure)
             raise
         except BaseException as error:
-            self._recorder.add(Kind.FAILURE, [self._uid, type(error).__name__, 0, "", str(error)])
+            self._recording.add(RecordKind.FAILURE, [self._uid, type(error).__name__, 0, "", str(error)])
             raise
         # Encoded at once, since the plugin may change what it gets.
-        self._recorder.add(Kind.RESPONSE, [self._uid, msgspec.Raw(msgspec.msgpack.encode(result))])
+        self._recording.add(RecordKind.RESPONSE, [self._uid, msgspec.Raw(msgspec.msgpack.encode(result))])
         return result

@@ -17,8 +17,8 @@ from pyscheduler.core.extenders.extender import PreemptCall
 Plain = list[Any]
 
 
-class Kind(enum.IntEnum):
-    """Kind of a record; the payload is in brackets."""
+class RecordKind(enum.IntEnum):
+    """RecordKind of a record; the payload is in brackets."""
 
     EVENT = 0
     """`Machine.handle` (the event)."""
@@ -40,7 +40,7 @@ class Kind(enum.IntEnum):
     """A PreBind plugin has read the time (UID of the pod, time)."""
 
 
-class RecordedCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class RecordedInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One record as it is read from a file."""
 
     kind: int
@@ -53,12 +53,12 @@ class RecordedCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def time(self) -> float | None:
         """Time of the call on the machine's clock; None if it has none."""
-        if self.kind == Kind.CYCLE:
+        if self.kind == RecordKind.CYCLE:
             return msgspec.msgpack.decode(self.payload, type=float)
-        return time_of_event(self.payload) if self.kind == Kind.EVENT else None
+        return time_of_event(self.payload) if self.kind == RecordKind.EVENT else None
 
 
-Entry = tuple[Kind, Any, Any, tuple[float, ...]]
+UnencodedRecord = tuple[RecordKind, Any, Any, tuple[float, ...]]
 """A record before it is encoded: payload and result are the event and the commands themselves."""
 
 
@@ -95,10 +95,10 @@ RecordedEvent = (
     | e.Tick
 )
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(list[RecordedCall])
+_decoder: Final = msgspec.msgpack.Decoder(list[RecordedInput])
 
 
-def encode_batch(entries: Sequence[Entry]) -> bytes:
+def encode_batch(entries: Sequence[UnencodedRecord]) -> bytes:
     """Return the records of the entries, encoded."""
     # Most events cause no command: such entries are encoded as they are.
     return _encoder.encode(
@@ -106,12 +106,12 @@ def encode_batch(entries: Sequence[Entry]) -> bytes:
     )
 
 
-def decode_batch(data: bytes) -> list[RecordedCall]:
+def decode_batch(data: bytes) -> list[RecordedInput]:
     """Return the records of a batch. msgspec.DecodeError."""
     return _decoder.decode(data)
 
 
-def _plain(entry: Entry) -> Entry:
+def _plain(entry: UnencodedRecord) -> UnencodedRecord:
     """Return an entry that msgspec can encode."""
     kind, payload, result, readings = entry
     if type(payload) is e.Reconfigured:
@@ -124,7 +124,7 @@ def plain_commands(commands: Sequence[c.Command]) -> list[Plain]:
     return [_PLAIN_COMMANDS[type(command)](command) for command in commands]
 
 
-def encoded_result(result: Any) -> bytes:
+def encode_result(result: Any) -> bytes:
     """Return the result of a call as it is in a recording."""
     return _encoder.encode(plain_commands(result) if isinstance(result, list) else result)
 

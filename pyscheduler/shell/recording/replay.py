@@ -23,16 +23,16 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.recording.file import Header
 from pyscheduler.shell.recording.records import (
-    Kind,
     Plain,
-    RecordedCall,
+    RecordedInput,
     RecordedReconfigured,
+    RecordKind,
     decode_event,
-    encoded_result,
+    encode_result,
     time_of_event,
 )
 
-_PRE_BIND_KINDS: Final = frozenset((Kind.PRE_BIND, Kind.RESPONSE, Kind.FAILURE, Kind.TIMESTAMP))
+_PRE_BIND_KINDS: Final = frozenset((RecordKind.PRE_BIND, RecordKind.RESPONSE, RecordKind.FAILURE, RecordKind.TIMESTAMP))
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Difference(msgspec.Struct, frozen=True):
 class Replay:
     """Machine in the state after the records that `step` has taken."""
 
-    def __init__(self, header: Header, records: Iterator[RecordedCall]) -> None:
+    def __init__(self, header: Header, records: Iterator[RecordedInput]) -> None:
         """ConfigError if the configuration cannot be loaded here, for example because a plugin is not installed."""
         self.now = 0.0
         """Time of the last record, on the machine's clock."""
@@ -61,7 +61,7 @@ class Replay:
         self._started = header.load(header.config)
         self._header = header
         self._records = records
-        self._next: RecordedCall | None = None
+        self._next: RecordedInput | None = None
         self._instrument = _ReplayInstrument(has_timer=header.has_timer)
         self._rebuilt: tuple[RebuiltProfiles, LoadedConfig] | None = None
         self._binds: dict[str, Bind] = {}
@@ -82,13 +82,13 @@ class Replay:
             header.preempts_for_resizes,
         )
 
-    def peek(self) -> RecordedCall | None:
+    def peek(self) -> RecordedInput | None:
         """Return the next record without taking it; None at the end."""
         if self._next is None:
             self._next = next(self._records, None)
         return self._next
 
-    def _take(self) -> RecordedCall | None:
+    def _take(self) -> RecordedInput | None:
         record, self._next = self.peek(), None
         self.index += record is not None
         return record
@@ -98,7 +98,7 @@ class Replay:
         record, index = self._take(), self.index - 1
         if record is None:
             return None
-        kind = Kind(record.kind)
+        kind = RecordKind(record.kind)
         if kind in _PRE_BIND_KINDS:
             self._step_pre_bind(kind, msgspec.msgpack.decode(record.payload))
             return None
@@ -106,30 +106,30 @@ class Replay:
         result = self._call(kind, record)
         if isinstance(result, list):
             self._binds.update((c.pod.uid, c) for c in result if isinstance(c, Bind) and c.plan.pre_bind)
-        replayed = encoded_result(result)
+        replayed = encode_result(result)
         if replayed == bytes(record.result):
             return None
         return Difference(index, self.now, msgspec.msgpack.decode(record.result), msgspec.msgpack.decode(replayed))
 
-    def _call(self, kind: Kind, record: RecordedCall) -> list[Command] | str | None:
+    def _call(self, kind: RecordKind, record: RecordedInput) -> list[Command] | str | None:
         """Make the call of a record; return its commands, or the text of the exception."""
         machine, payload = self.machine, record.payload
-        if kind is Kind.CYCLE:
+        if kind is RecordKind.CYCLE:
             self.now = msgspec.msgpack.decode(payload, type=float)
             return machine.cycle(self.now)
-        if kind is Kind.EVENT:
+        if kind is RecordKind.EVENT:
             self.now = time_of_event(payload)
             try:
                 return machine.handle(self._event(payload))
             except Exception as error:
                 return repr(error)
-        if kind is Kind.RELEASE_REPORTS:
+        if kind is RecordKind.RELEASE_REPORTS:
             return machine.release_reports()
-        if kind is Kind.HOLD_REPORTS:
+        if kind is RecordKind.HOLD_REPORTS:
             machine.hold_reports()
-        elif kind is Kind.TOPOLOGY:
+        elif kind is RecordKind.TOPOLOGY:
             machine.build_topology_column(msgspec.msgpack.decode(payload, type=str))
-        elif kind is Kind.REBUILD:
+        elif kind is RecordKind.REBUILD:
             self._rebuild(msgspec.msgpack.decode(payload, type=str))
         return None
 
@@ -154,16 +154,16 @@ class Replay:
 
     # -- PreBind plugins -----------------------------------------------------------------------------------------
 
-    def _step_pre_bind(self, kind: Kind, payload: Plain) -> None:
+    def _step_pre_bind(self, kind: RecordKind, payload: Plain) -> None:
         uid = payload[0]
-        if kind is Kind.PRE_BIND:
+        if kind is RecordKind.PRE_BIND:
             bind = self._binds.get(uid)
             if bind is not None:  # else another decision was replayed
                 self._pre_binds[uid] = _PreBind(bind, payload[1], partial(self._timestamp, uid))
                 self._resume(uid, lambda running: running.send(None))
-        elif kind is Kind.RESPONSE:
+        elif kind is RecordKind.RESPONSE:
             self._resume(uid, lambda running: running.send(payload[1]))
-        elif kind is Kind.FAILURE:
+        elif kind is RecordKind.FAILURE:
             self._resume(uid, lambda running: running.throw(_failure(*payload[1:])))
 
     def _resume(self, uid: str, resume: Callable[[Coroutine[Any, Any, Any]], object]) -> None:
@@ -188,7 +188,7 @@ class Replay:
     def _timestamp(self, uid: str) -> str:
         """Return the time that a plugin reads now: it is in the next record."""
         record = self.peek()
-        if record is not None and record.kind == Kind.TIMESTAMP:
+        if record is not None and record.kind == RecordKind.TIMESTAMP:
             found_uid, time = msgspec.msgpack.decode(record.payload)
             if found_uid == uid:
                 self._take()

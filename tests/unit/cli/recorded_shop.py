@@ -14,7 +14,7 @@ from pyscheduler.core.context import ProfileBuilder, Settings
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.recording.file import find_recordings
 from pyscheduler.shell.recording.machine import RecordedMachine
-from pyscheduler.shell.recording.recorder import DecisionRecorder
+from pyscheduler.shell.recording.writer import RecordingWriter
 from pyscheduler.testing import Harness, pod
 
 EPOCH = 1_777_890_000.0 - 1000.0
@@ -32,11 +32,11 @@ status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}
 def recorded_harness(directory: Path, config: str | None = None) -> Iterator[Harness]:
     """Yield a harness that is recorded in a directory; the recording is complete after the block."""
 
-    with DecisionRecorder(directory, 1 << 20, SystemClock()) as recorder:
+    with RecordingWriter(directory, 1 << 20, SystemClock()) as recording:
 
         def make(build: ProfileBuilder, instrument: Instrument, settings: Settings) -> RecordedMachine:
             config = build.args[0]  # type: ignore[attr-defined]  # a partial of `build_profiles`
-            return RecordedMachine(recorder, config, build, instrument, replace(settings, epoch=EPOCH))
+            return RecordedMachine(recording, config, build, instrument, replace(settings, epoch=EPOCH))
 
         with patch("pyscheduler.testing.harness.Machine", make):
             yield Harness(config)

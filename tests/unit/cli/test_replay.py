@@ -14,7 +14,7 @@ from pyscheduler.api import Cycle, NodeInfo, PermitPlugin, Pod, Wait
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.program import app
 from pyscheduler.core.queue.queue import SchedulingQueue
-from pyscheduler.shell.recording.file import RecordingReader, frame, opening
+from pyscheduler.shell.recording.file import RecordingReader, compress_batch, encode_header
 from pyscheduler.testing import Harness, node, pod
 from tests.unit.cli.recorded_shop import EPOCH, place, record, shop
 
@@ -134,7 +134,7 @@ def test_wrong_arguments_have_errors_of_one_line(tmp_path: Path) -> None:
     assert early == "--at: the first attempt of the pod was at 2026-05-04T10:20:00.000Z"
 
 
-def test_files_that_are_no_recordings_are_rejected(tmp_path: Path) -> None:
+def test_invalid_recording_files_are_rejected(tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("kind: Pod\n")
     assert problem(other).endswith("other.yaml: is not a recording of `pyscheduler run --record`")
@@ -143,13 +143,13 @@ def test_files_that_are_no_recordings_are_rejected(tmp_path: Path) -> None:
     assert "has another format than 1: replay it with the version that made it" in problem(other)
     other.write_bytes(b"pyscheduler recording 1\n")
     assert problem(other).endswith("the recording ends in its header: nothing was recorded")
-    other.write_bytes(b"pyscheduler recording 1\n" + frame(b"\x80"))
+    other.write_bytes(b"pyscheduler recording 1\n" + compress_batch(b"\x80"))
     assert "the header cannot be read: Object missing required field" in problem(other)
 
 
 def test_missing_plugin_is_named(tmp_path: Path) -> None:
     file = record(tmp_path, shop)
-    file.write_bytes(opening(replace(RecordingReader(file).header, config=MISSING_PLUGIN)))
+    file.write_bytes(encode_header(replace(RecordingReader(file).header, config=MISSING_PLUGIN)))
     text = problem(file)
     assert "the configuration cannot be loaded here" in text
     assert "none_such" in text

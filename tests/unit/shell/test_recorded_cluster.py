@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from pyscheduler.cli.replay import _replayed
+from pyscheduler.cli.replay import _replay_file
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.load import default, loads
 from pyscheduler.embedded.client.kinds import CLAIMS, STORAGE_CLASSES
@@ -17,8 +17,8 @@ from pyscheduler.kube.paths import PODS
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.recording.attempts import AttemptReader
 from pyscheduler.shell.recording.file import RecordingReader, find_recordings
-from pyscheduler.shell.recording.recorder import DecisionRecorder
-from pyscheduler.shell.recording.records import Kind
+from pyscheduler.shell.recording.records import RecordKind
+from pyscheduler.shell.recording.writer import RecordingWriter
 from pyscheduler.shell.scheduler import Connections, Scheduler, SchedulerOptions
 from pyscheduler.testing import PodBuilder, pod
 from tests.unit.hollow.live import wait_for
@@ -43,6 +43,15 @@ profiles:
     args: {scoringStrategy: {type: MostAllocated}}
 """
 
+INPUTS = {
+    RecordKind.EVENT,
+    RecordKind.CYCLE,
+    RecordKind.TOPOLOGY,
+    RecordKind.REBUILD,
+    RecordKind.PRE_BIND,
+    RecordKind.RESPONSE,
+}
+
 
 async def _place(cluster: EmbeddedCluster, built: PodBuilder, condition: Any) -> None:
     body = {**built.manifest, "metadata": {"name": built.manifest["metadata"]["name"], "namespace": "default"}}
@@ -61,13 +70,13 @@ def _is_rejected(found: Any) -> bool:
 async def _record(directory: Path, metrics: Metrics) -> None:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        recorder = stack.enter_context(DecisionRecorder(directory, 1 << 20, clock))
+        recording = stack.enter_context(RecordingWriter(directory, 1 << 20, clock))
         cluster = await stack.enter_async_context(EmbeddedCluster(3))
         connection = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
         stack.push_async_callback(connection.close)
         connections = Connections.to_server_of(connection)
         stack.push_async_callback(connections.close)
-        options = SchedulerOptions(recorder=recorder)
+        options = SchedulerOptions(recording=recording)
         scheduler = Scheduler(default(), connections, clock, metrics, options=options)
         running = asyncio.create_task(scheduler.run())
         await cluster.client.create(STORAGE_CLASSES, CLASS)
@@ -81,15 +90,15 @@ async def _record(directory: Path, metrics: Metrics) -> None:
         assert metrics.recording.read() == {(): 1.0}
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    assert metrics.recorded_bytes.read() == {(): float(recorder.bytes)}
+    assert metrics.recorded_bytes.read() == {(): float(recording.bytes)}
 
 
 async def test_recording_of_a_cluster_is_replayed_with_equal_decisions(tmp_path: Path) -> None:
     await _record(tmp_path, Metrics())
     (file,) = find_recordings(tmp_path)
     kinds = {record.kind for record in RecordingReader(file).records()}
-    assert kinds >= {Kind.EVENT, Kind.CYCLE, Kind.TOPOLOGY, Kind.REBUILD, Kind.PRE_BIND, Kind.RESPONSE}
-    summary = _replayed(file)
+    assert kinds >= INPUTS
+    summary = _replay_file(file)
     assert summary.difference is None
     assert summary.unreplayed_plugins == ()
     assert summary.attempts >= 4

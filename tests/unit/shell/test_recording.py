@@ -18,8 +18,8 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.recording import machine as machine_module
 from pyscheduler.shell.recording.file import Header, RecordingReader, find_recordings
 from pyscheduler.shell.recording.machine import RecordedMachine
-from pyscheduler.shell.recording.recorder import DecisionRecorder
-from pyscheduler.shell.recording.records import Kind
+from pyscheduler.shell.recording.records import RecordKind
+from pyscheduler.shell.recording.writer import RecordingWriter
 from tests.unit.kube.virtual import VirtualClock
 
 HEADER = Header.of(default(), Settings(), has_timer=True)
@@ -30,12 +30,12 @@ def times(file: Path) -> list[float | None]:
     return [record.time for record in RecordingReader(file).records()]
 
 
-def write(directory: Path, records: int, max_bytes: int = SMALL) -> DecisionRecorder:
-    with DecisionRecorder(directory, max_bytes, VirtualClock()) as recorder:
-        recorder.start(HEADER)
+def write(directory: Path, records: int, max_bytes: int = SMALL) -> RecordingWriter:
+    with RecordingWriter(directory, max_bytes, VirtualClock()) as recording:
+        recording.start(HEADER)
         for i in range(records):
-            recorder.add(Kind.EVENT, Tick(float(i)), [])
-    return recorder
+            recording.add(RecordKind.EVENT, Tick(float(i)), [])
+    return recording
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -43,10 +43,10 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_records_are_written_in_their_order(tmp_path: Path) -> None:
-    recorder = write(tmp_path, 2000)
+    recording = write(tmp_path, 2000)
     (file,) = find_recordings(tmp_path)
     assert times(file) == [float(i) for i in range(2000)]
-    assert recorder.bytes == file.stat().st_size
+    assert recording.bytes == file.stat().st_size
 
 
 def test_only_the_owner_may_read_recordings(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_recording_stops_at_its_limit_and_is_readable_up_to_there(
     assert messages(caplog) == ["Recording stopped, scheduling goes on"]
 
 
-def test_earlier_recordings_are_deleted_to_delete_oldest_the_oldest_first(tmp_path: Path) -> None:
+def test_oldest_recordings_are_deleted_first_to_make_room(tmp_path: Path) -> None:
     for name in ("2026-01-01", "2026-01-02"):
         (tmp_path / f"{name}.recording").write_bytes(b"x" * (SMALL * 45 // 100))
     (tmp_path / "other.txt").write_bytes(b"x" * SMALL)
@@ -81,8 +81,8 @@ def test_scheduling_goes_on_without_a_directory_that_can_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    recorder = write(tmp_path / "file" / "folder", 10)
-    assert not recorder.is_active
+    recording = write(tmp_path / "file" / "folder", 10)
+    assert not recording.is_active
     assert messages(caplog) == ["Cannot create a recording, scheduling goes on without"]
 
 
@@ -98,8 +98,8 @@ def test_full_disk_ends_the_recording_with_one_message(
         return written(file, data[: len(data) // 2 + 1])
 
     monkeypatch.setattr(os, "write", write_until_full)
-    recorder = write(tmp_path, 1000)
-    assert not recorder.is_active
+    recording = write(tmp_path, 1000)
+    assert not recording.is_active
     (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
     assert record.__dict__["fields"]["reason"] == "No space left on device"
 
@@ -107,14 +107,14 @@ def test_full_disk_ends_the_recording_with_one_message(
 def test_disk_that_is_too_slow_ends_the_recording(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_module, "MAX_WAITING", 10)
+    monkeypatch.setattr(machine_module, "MAX_QUEUED", 10)
     config = default()
-    with DecisionRecorder(tmp_path, SMALL, VirtualClock()) as recorder:
-        machine = RecordedMachine(recorder, config, partial(build_profiles, config), Instrument(), Settings())
+    with RecordingWriter(tmp_path, SMALL, VirtualClock()) as recording:
+        machine = RecordedMachine(recording, config, partial(build_profiles, config), Instrument(), Settings())
         for i in range(100):
             machine.handle(Tick(float(i)))
-        assert not recorder.is_active
-        assert not recorder.waiting
+        assert not recording.is_active
+        assert not recording.queue
     (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
     assert record.__dict__["fields"]["reason"] == "the disk is too slow"
 
@@ -133,8 +133,8 @@ def test_torn_batch_is_not_read(tmp_path: Path, cut: int) -> None:
 
 
 def test_object_that_cannot_be_encoded_ends_the_recording(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with DecisionRecorder(tmp_path, SMALL, VirtualClock()) as recorder:
-        recorder.start(HEADER)
-        recorder.add(Kind.TOPOLOGY, object())
-    assert not recorder.is_active
+    with RecordingWriter(tmp_path, SMALL, VirtualClock()) as recording:
+        recording.start(HEADER)
+        recording.add(RecordKind.TOPOLOGY, object())
+    assert not recording.is_active
     assert messages(caplog)[0] == "Recording failed"

@@ -14,7 +14,7 @@ from pyscheduler.api.pod import LARGE
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.recording.replay import Replay
 from pyscheduler.testing import Harness, node, pod
-from tests.properties.recorded import MemoryRecorder, first_difference, recorded_harnesses
+from tests.properties.recorded import MemoryRecording, first_difference, recorded_harnesses
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -60,33 +60,33 @@ class AwaitsOther(PreBindPlugin):
         return None
 
 
-def recording_of(plugin: str) -> MemoryRecorder:
+def recording_of(plugin: str) -> MemoryRecording:
     """Record two pods, one placed after the other."""
-    with recorded_harnesses() as recorders:
+    with recorded_harnesses() as recordings:
         harness = Harness(CONFIG.format(plugin=plugin))
         harness.patch_error = lambda _: "read-only"
         harness.add(node("n1"), pod("a"))
         harness.advance(5.0)
         harness.add(pod("b"))
         harness.advance(5.0)
-    return recorders[0]
+    return recordings[0]
 
 
 def test_pre_bind_plugin_has_the_recorded_responses() -> None:
-    recorder = recording_of("ClosedAfterOne")
-    assert b"closed: 1 object, read-only, at " in b"".join(recorder.data)
-    assert first_difference(recorder) is None
+    recording = recording_of("ClosedAfterOne")
+    assert b"closed: 1 object, read-only, at " in b"".join(recording.data)
+    assert first_difference(recording) is None
 
 
 def test_difference_is_found_without_the_pre_bind_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = recording_of("ClosedAfterOne")
+    recording = recording_of("ClosedAfterOne")
     monkeypatch.setattr(Replay, "_step_pre_bind", lambda *_: None)
-    assert first_difference(recorder) is not None
+    assert first_difference(recording) is not None
 
 
 def test_pre_bind_plugin_that_awaits_other_things_is_named() -> None:
-    recorder = recording_of("AwaitsOther")
-    replay = recorder.replay()
+    recording = recording_of("AwaitsOther")
+    replay = recording.replay()
     while replay.peek() is not None:
         assert replay.step() is None
     assert [*replay.unreplayed_plugins] == ["AwaitsOther"]
@@ -95,9 +95,9 @@ def test_pre_bind_plugin_that_awaits_other_things_is_named() -> None:
 def test_time_limit_of_a_large_pod_is_replayed() -> None:
     instrument, readings = Instrument(), count()
     instrument.timer = lambda: next(readings) * TIME_LIMIT / 2
-    with recorded_harnesses() as recorders:
+    with recorded_harnesses() as recordings:
         harness = Harness(instrument=instrument)
         harness.add(node("n1"), pod("heavy").annotation("a", "x" * (LARGE + 1)))
         harness.run()
     assert harness.assignments == {}
-    assert first_difference(recorders[0]) is None
+    assert first_difference(recordings[0]) is None

@@ -16,10 +16,10 @@ from typing import Any, Final, Self
 
 from pyscheduler import logs
 from pyscheduler.clock import Clock, rfc3339
-from pyscheduler.shell.recording.file import SUFFIX, Header, frame, opening
-from pyscheduler.shell.recording.records import Entry, Kind, encode_batch
+from pyscheduler.shell.recording.file import SUFFIX, Header, compress_batch, encode_header
+from pyscheduler.shell.recording.records import RecordKind, UnencodedRecord, encode_batch
 
-MAX_WAITING: Final = 2_000_000
+MAX_QUEUED: Final = 2_000_000
 """Records that may wait for a slow disk; more end the recording."""
 TOO_SLOW: Final = "the disk is too slow"
 _WRITE_EVERY: Final = 0.25
@@ -29,7 +29,7 @@ _BATCH: Final = 512
 log = logs.get("recording")
 
 
-class DecisionRecorder:
+class RecordingWriter:
     """Writes one recording, between `start` and the end of the `with` block."""
 
     def __init__(self, directory: Path, max_bytes: int, clock: Clock) -> None:
@@ -39,7 +39,7 @@ class DecisionRecorder:
         self.is_active = False
         """True while records are written."""
         self._directory, self._max_bytes, self._clock = directory, max_bytes, clock
-        self.waiting: deque[Entry] = deque(maxlen=0)
+        self.queue: deque[UnencodedRecord] = deque(maxlen=0)
         """Records to be written; it stays empty while nothing is recorded."""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -64,14 +64,14 @@ class DecisionRecorder:
         except OSError as error:
             log.error("Cannot create a recording, scheduling goes on without", error, directory=self._directory)
             return
-        self.is_active, self.waiting = True, deque()
+        self.is_active, self.queue = True, deque()
         log.info("Recording", file=self._path)
         self._thread = threading.Thread(target=self._run, args=(file, header), name="recorder", daemon=True)
         self._thread.start()
 
-    def add(self, kind: Kind, payload: Any = None, result: Any = None, readings: tuple[float, ...] = ()) -> None:
+    def add(self, kind: RecordKind, payload: Any = None, result: Any = None, readings: tuple[float, ...] = ()) -> None:
         """Record a call, by references: its payload and result must not change later."""
-        self.waiting.append((kind, payload, result, readings))
+        self.queue.append((kind, payload, result, readings))
 
     def _create(self) -> int:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -83,26 +83,26 @@ class DecisionRecorder:
 
     def _run(self, file: int, header: Header) -> None:
         try:
-            self._write(file, opening(header))
+            self._write(file, encode_header(header))
             while not self._stopping.wait(_WRITE_EVERY):
-                self._write_waiting(file)
+                self._write_queue(file)
                 if not self.is_active:
                     return
-            self._write_waiting(file)
+            self._write_queue(file)
         except OSError as error:
             self.end(error.strerror or str(error))
         except Exception as error:  # an object that cannot be encoded is a bug, and must not end the scheduler
             log.crash("Recording failed", error)
             self.end("a record cannot be written")
         finally:
-            self.is_active, self.waiting = False, deque(maxlen=0)
+            self.is_active, self.queue = False, deque(maxlen=0)
             os.close(file)
 
-    def _write_waiting(self, file: int) -> None:
-        waiting = self.waiting
-        while self.is_active and waiting:
-            count = min(len(waiting), _BATCH)
-            self._write(file, frame(encode_batch([waiting.popleft() for _ in range(count)])))
+    def _write_queue(self, file: int) -> None:
+        queue = self.queue
+        while self.is_active and queue:
+            count = min(len(queue), _BATCH)
+            self._write(file, compress_batch(encode_batch([queue.popleft() for _ in range(count)])))
 
     def _write(self, file: int, data: bytes) -> None:
         self._delete_oldest(len(data))
@@ -124,5 +124,5 @@ class DecisionRecorder:
     def end(self, reason: str) -> None:
         """Stop recording, because of a problem."""
         if self.is_active:
-            self.is_active, self.waiting = False, deque(maxlen=0)
+            self.is_active, self.queue = False, deque(maxlen=0)
             log.error("Recording stopped, scheduling goes on", reason=reason, file=self._path, bytes=self.bytes)
