@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from pyscheduler.api.objects import PodObject
+from pyscheduler.api.objects import PodObject, PodSpec
 from pyscheduler.api.outcome import Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects
@@ -105,16 +105,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def explain_pod(cluster: BatchCluster, objects: ListedObjects, pod: PodObject) -> Explanation:
     """Return the explanation of a pod among these objects. CommandProblem if the pod cannot be read."""
     node, phase = pod.spec.node_name, pod.status.phase
-    known: Json = {
-        "namespace": pod.metadata.namespace,
-        "name": pod.metadata.name,
-        "scheduler": pod.spec.scheduler_name,
-        "node": node,
-        "phase": phase,
-        "priority": pod.spec.priority or 0,
-        "last_attempt": _last_attempt(pod),
-        "nodes": len(objects.nodes),
-    }
+    known = _known(pod.metadata.namespace, pod.metadata.name, pod.spec)
+    known |= {"node": node, "phase": phase, "last_attempt": _last_attempt(pod), "nodes": len(objects.nodes)}
     if phase in _ENDED:
         return Explanation(state=State.ENDED, **known)
     context = cluster.load(_without_node(objects, pod))
@@ -132,16 +124,14 @@ def explain_in_context(context: Context, pod: Pod, node: str) -> Explanation:
 
     `node` is the node that the attempt chooses; "" if it fails.
     """
-    known: Json = {
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "scheduler": pod.scheduler_name,
-        "node": node,
-        "phase": "Pending",
-        "priority": pod.priority,
-        "nodes": len(context.state),
-    }
+    known = _known(pod.namespace, pod.name, pod.spec)
+    known |= {"node": node, "phase": "Pending", "nodes": len(context.state)}
     return _explain(context, pod, known, _group(context, pod, is_whole=True))
+
+
+def _known(namespace: str, name: str, spec: PodSpec) -> Json:
+    """Return the fields of an explanation that a pod always has."""
+    return {"namespace": namespace, "name": name, "scheduler": spec.scheduler_name, "priority": spec.priority or 0}
 
 
 def _explain(context: Context, found: Pod, known: Json, group: GroupRow | None) -> Explanation:

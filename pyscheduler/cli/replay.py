@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 import click
-import msgspec
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from pyscheduler.cli import options, replay_view
 from pyscheduler.cli.batch_command import OUTPUT
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.explanation import Explanation, explain_in_context
 from pyscheduler.cli.progress_bar import ProgressBar
-from pyscheduler.cli.replay_view import DifferingCommand, PodAttempt, PodAttempts, RecordingSummary
+from pyscheduler.cli.replay_view import EXCEPTION, DifferingCommand, Json, PodAttempts, RecordingSummary
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.config.problems import ConfigError
-from pyscheduler.shell.recording.attempts import SCHEDULED, UNSCHEDULABLE, AttemptReader, RecordedAttempt
+from pyscheduler.shell.recording.attempts import AttemptReader, RecordedAttempt
+from pyscheduler.shell.recording.commands import RecordedCommand, RecordedPodCommand, command_name
 from pyscheduler.shell.recording.file import RecordingProblem, RecordingReader, find_recordings
-from pyscheduler.shell.recording.records import RecordedInput, RecordKind
+from pyscheduler.shell.recording.records import RecordedInput, RecordKind, Result
 from pyscheduler.shell.recording.replay import Difference, Replay
 
 _DECISION: Final = "Decision"
@@ -102,8 +105,7 @@ def replay(recording: Path, pod: tuple[str, str] | None, attempt: int | None, at
     try:
         files = find_recordings(recording)
         if pod is not None:
-            found = _find_attempts(files, pod, attempt, at)
-            replay_view.print_attempts(found, output)
+            replay_view.print_attempts(_find_attempts(files, pod, attempt, at), output)
             return
         summaries = [_replay_file(file) for file in files]
     except RecordingProblem as problem:
@@ -154,23 +156,34 @@ class _Counter:
             if record.kind == RecordKind.EVENT:
                 self.start = self.start if self.events else record.time or 0.0
                 self.events += 1
-            result = msgspec.msgpack.decode(record.result) if len(bytes(record.result)) > 1 else None
-            self.commands += len(result) if isinstance(result, list) else 0
+            self.commands += len(record.commands)
             yield record
 
 
 def _find_differing_command(difference: Difference, replay: Replay, epoch: float) -> DifferingCommand:
     """Return the first commands that differ, and their pod."""
-    recorded, replayed = (
-        each if isinstance(each, list) else [] if each is None else [[each]]
-        for each in (difference.recorded, difference.replayed)
-    )
-    first = next((i for i, pair in enumerate(zip(recorded, replayed, strict=False)) if pair[0] != pair[1]), None)
-    i = min(len(recorded), len(replayed)) if first is None else first
-    sides = [side[i] if i < len(side) else None for side in (recorded, replayed)]
-    uids = [side[1] for side in sides if side is not None and len(side) > 1]
+    recorded, replayed = _as_list(difference.recorded), _as_list(difference.replayed)
+    first = next((pair for pair in zip_longest(recorded, replayed) if pair[0] != pair[1]), (None, None))
+    uids = [each.uid for each in first if isinstance(each, RecordedPodCommand)]
     pod = next((replay.machine.context.pods[uid] for uid in uids if uid in replay.machine.context.pods), None)
-    return DifferingCommand(pod.key if pod is not None else "", difference.at + epoch, *sides)
+    return DifferingCommand(
+        pod=pod.key if pod is not None else "",
+        time=difference.at + epoch,
+        recorded=_to_json(first[0]),
+        replayed=_to_json(first[1]),
+    )
+
+
+def _as_list(result: Result) -> Sequence[RecordedCommand | str]:
+    """Return the commands of a result; the text of an exception is the only item."""
+    return [result] if isinstance(result, str) else result or ()
+
+
+def _to_json(command: RecordedCommand | str | None) -> Json | None:
+    """Return a command with the names of its fields."""
+    if isinstance(command, str):
+        return {"command": EXCEPTION, "message": command}
+    return None if command is None else {"command": command_name(command), **to_builtins(asdict(command))}
 
 
 def _load_replay(reader: RecordingReader, records: Iterator[RecordedInput]) -> Replay:
@@ -184,41 +197,39 @@ def _load_replay(reader: RecordingReader, records: Iterator[RecordedInput]) -> R
 # -- one pod -----------------------------------------------------------------------------------------------------------
 
 
-def _find_attempts(files: list[Path], pod: tuple[str, str], attempt: int | None, at: float | None) -> PodAttempts:
+def _find_attempts(files: list[Path], pod: tuple[str, str], number: int | None, at: float | None) -> PodAttempts:
     """Return the attempts of a pod in all recordings, and the explanation of the chosen one."""
     key, is_torn = "/".join(pod), False
-    found: list[tuple[Path, float, RecordedAttempt]] = []
-    shown = False
+    found: list[RecordedAttempt] = []
+    attempts = AttemptReader(*pod)
     for file in files:
-        reader, attempts = RecordingReader(file), AttemptReader(*pod)
-        found += [(file, reader.header.epoch, each) for each in attempts.read(_with_progress(reader))]
-        shown, is_torn = shown or bool(attempts.uids), is_torn or reader.is_torn
-    if not found:
-        raise CommandProblem(f"pod {key} has no attempt in the recording" if shown else f"no pod {key} was recorded")
-    listed = [
-        PodAttempt(i, each.at + epoch, each.result, each.node, each.nominated, each.reason)
-        for i, (_, epoch, each) in enumerate(found, 1)
-    ]
-    number = _choose_attempt(listed, attempt, at)
-    file, _, chosen = found[number - 1]
-    explanation = None if chosen.result not in (SCHEDULED, UNSCHEDULABLE) else _explain_attempt(file, chosen)
-    return PodAttempts(key, listed, number, explanation, is_torn)
+        reader = RecordingReader(file)
+        found += attempts.read(reader, _read_with_progress(reader))
+        is_torn = is_torn or reader.is_torn
+    if not any(each.number for each in found):
+        is_recorded = bool(attempts.uids)
+        raise CommandProblem(
+            f"pod {key} has no attempt in the recording" if is_recorded else f"no pod {key} was recorded"
+        )
+    chosen = _choose_attempt([each for each in found if each.number], number, at)
+    return PodAttempts(key, found, chosen.number or 0, _explain_attempt(chosen), is_torn)
 
 
-def _choose_attempt(listed: list[PodAttempt], attempt: int | None, at: float | None) -> int:
-    """Return the number of the attempt to explain. CommandProblem if there is none."""
-    if attempt is not None:
-        if attempt > len(listed):
-            raise CommandProblem(f"--attempt {attempt}: the pod has {len(listed)} in the recording")
-        return attempt
-    number = max((each.number for each in listed if at is None or each.time <= at), default=0)
-    if not number:
-        raise CommandProblem(f"--at: the first attempt of the pod was at {replay_view.time_text(listed[0].time)}")
-    return number
+def _choose_attempt(attempts: Sequence[RecordedAttempt], number: int | None, at: float | None) -> RecordedAttempt:
+    """Return the attempt to explain. CommandProblem if there is none."""
+    if number is not None:
+        if number > len(attempts):
+            raise CommandProblem(f"--attempt {number}: the pod has {len(attempts)} in the recording")
+        return attempts[number - 1]
+    until = [each for each in attempts if at is None or each.time <= at]
+    if not until:
+        raise CommandProblem(f"--at: the first attempt of the pod was at {replay_view.time_text(attempts[0].time)}")
+    return until[-1]
 
 
-def _explain_attempt(file: Path, chosen: RecordedAttempt) -> Explanation:
+def _explain_attempt(chosen: RecordedAttempt) -> Explanation:
     """Replay a recording up to an attempt, and explain the pod in that state."""
+    file = Path(chosen.file)
     reader = RecordingReader(file)
     replay = _load_replay(reader, reader.records())
     with ProgressBar("replay", lines=False) as bar:
@@ -236,7 +247,7 @@ def _explain_attempt(file: Path, chosen: RecordedAttempt) -> Explanation:
     return explain_in_context(context, pod, chosen.node)
 
 
-def _with_progress(reader: RecordingReader) -> Iterator[RecordedInput]:
+def _read_with_progress(reader: RecordingReader) -> Iterator[RecordedInput]:
     with ProgressBar("read", lines=False) as bar:
         for i, record in enumerate(reader.records()):
             if i % _REPORT_EVERY == 0:

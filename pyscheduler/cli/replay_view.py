@@ -9,26 +9,30 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from pyscheduler import __version__
 from pyscheduler.api.counts import counted
 from pyscheduler.cli.batch_command import CommandOutput, print_output
 from pyscheduler.cli.console import escape
 from pyscheduler.cli.explain_view import view
 from pyscheduler.cli.explanation import Explanation
 from pyscheduler.clock import rfc3339_micro
-from pyscheduler.shell.recording.attempts import SCHEDULED
+from pyscheduler.shell.recording.attempts import SCHEDULED, RecordedAttempt
 
+Json = dict[str, Any]
+EXCEPTION: Final = "exception"
+"""Name in place of a command's when the call raised."""
 _MILLISECONDS: Final = len("2026-05-04T10:30:00.000")
 
 
-class DifferingCommand(msgspec.Struct, frozen=True, rename="camel"):
-    """First decision that was replayed differently."""
+class DifferingCommand(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """First command that was replayed differently."""
 
     pod: str
     """`namespace/name`; "" if it is of no pod."""
     time: float
-    recorded: Sequence[Any] | None
-    """Command as it was recorded; None if there was none."""
-    replayed: Sequence[Any] | None
+    recorded: Json | None
+    """Name and fields of the command as it was recorded; None if there was none."""
+    replayed: Json | None
 
 
 class RecordingSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -46,29 +50,17 @@ class RecordingSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     difference: DifferingCommand | None
     """None if all decisions are equal."""
     unreplayed_plugins: Sequence[str] = ()
-    """PreBind plugins that await something else than their API client."""
-
-
-class PodAttempt(msgspec.Struct, frozen=True, rename="camel"):
-    """One attempt of a pod."""
-
-    number: int
-    time: float
-    result: str
-    node: str
-    nominated: str
-    reason: str
+    """PreBind plugins that await calls outside their API client."""
 
 
 class PodAttempts(msgspec.Struct, frozen=True, rename="camel"):
     """Attempts of a pod, and the explanation of one of them."""
 
     pod: str
-    attempts: Sequence[PodAttempt]
+    attempts: Sequence[RecordedAttempt]
     explained: int
     """Number of the attempt that is explained."""
-    explanation: Explanation | None
-    """None if the chosen row is the end of a binding."""
+    explanation: Explanation
     is_torn: bool = False
 
 
@@ -83,6 +75,8 @@ def _summary(each: RecordingSummary) -> Iterator[RenderableType]:
     decided = f"{counted(each.events, 'event')}, {counted(each.attempts, 'attempt')}, "
     yield f"[bold]{escape(each.file)}[/]"
     fields = Table.grid(padding=(0, 2))
+    is_other = f", this is {__version__}" if each.version != __version__ else ""
+    fields.add_row("  Version", escape(f"{each.version}{is_other}"))
     if each.events:
         fields.add_row("  Time", f"{time_text(each.start)} to {time_text(each.end)}")
     fields.add_row("  Replayed", f"{decided}{counted(each.commands, 'command')}")
@@ -98,25 +92,23 @@ def _summary(each: RecordingSummary) -> Iterator[RenderableType]:
         fields.add_row("  Note", "the last batch is incomplete: the process was killed, or the disk was full")
     if each.unreplayed_plugins:
         names = ", ".join(each.unreplayed_plugins)
-        fields.add_row("  Note", f"not replayed, because they await more than their API client: {escape(names)}")
+        fields.add_row("  Note", f"PreBind plugins not replayed (they await calls outside `api`): {escape(names)}")
     yield fields
 
 
-def _command(command: Sequence[Any] | None) -> str:
+def _command(command: Json | None) -> str:
     """Return a recorded command as text."""
     if command is None:
         return "no command"
-    name, *rest = command
-    if name == "bind":
-        return f"bind to {rest[1]}"
-    return " ".join(str(part) for part in (name, *rest[1:]) if part not in (None, ""))
+    fields = {
+        name: value for name, value in command.items() if name not in ("command", "uid") and value not in (None, "")
+    }
+    return " ".join((command["command"], *(f"{name}={value}" for name, value in fields.items())))
 
 
 def print_attempts(found: PodAttempts, output: str) -> None:
     """Print the attempts of a pod, and the explanation of one."""
-    parts = [*_attempts(found)]
-    if found.explanation is not None:
-        parts += ["", *view(found.explanation, _headline(found, found.explanation))]
+    parts = [*_attempts(found), "", *view(found.explanation, _headline(found, found.explanation))]
     if found.is_torn:
         parts += ["", "The last batch of a recording is incomplete: the process was killed, or the disk was full."]
     line = msgspec.json.encode(found).decode()
@@ -130,36 +122,34 @@ def _attempts(found: PodAttempts) -> Iterator[RenderableType]:
     for each in found.attempts:
         nominated = f" Nominated: {each.nominated}." if each.nominated else ""
         table.add_row(
-            str(each.number), time_text(each.time), each.result, escape(each.node or f"{each.reason}{nominated}")
+            str(each.number or ""), time_text(each.time), each.result, escape(each.node or f"{each.reason}{nominated}")
         )
     yield table
 
 
 def _headline(found: PodAttempts, explanation: Explanation) -> str:
     """Return the result of the explained attempt."""
-    attempt = found.attempts[found.explained - 1]
-    text = f"in attempt {attempt.number}"
+    attempt = next(each for each in found.attempts if each.number == found.explained)
+    when = f"in attempt {attempt.number}"
     if explanation.error:
-        return f"{text} cannot be evaluated: {explanation.error}"
-    nodes = counted(explanation.nodes, "node")
+        return f"could not be evaluated {when}: {explanation.error}"
     if attempt.result == SCHEDULED:
-        return f"{text} was placed on {attempt.node}, {_place(explanation, attempt.node)}"
-    fitting = len(explanation.feasible)
-    return f"{text} fitted {f'{fitting} of' if fitting else 'none of'} {nodes}"
+        return f"was placed on {attempt.node} {when}: {_rank_text(explanation, attempt.node)}"
+    feasible = f"{len(explanation.feasible)} of" if explanation.feasible else "none of"
+    return f"was unschedulable {when}: {feasible} {counted(explanation.nodes, 'node')} feasible"
 
 
-def _place(explanation: Explanation, node: str) -> str:
+def _rank_text(explanation: Explanation, node: str) -> str:
     """Return how the chosen node compared with the others."""
     feasible = explanation.feasible
     own = next((each for each in feasible if each.node == node), None)
     if own is None:
-        return "which did not fit it alone"
+        return "which is not feasible for the pod on its own"
     if len(feasible) == 1:
-        return f"the only one of {counted(explanation.nodes, 'node')} that fitted"
-    if own.rank > 1:
-        return f"number {own.rank} of {len(feasible)} that fitted"
-    equal = sum(each.rank == 1 for each in feasible)
-    return f"the best of {len(feasible)} that fitted" if equal == 1 else f"one of {equal} equal best of {len(feasible)}"
+        return f"the only feasible one of {counted(explanation.nodes, 'node')}"
+    equal = sum(each.rank == own.rank for each in feasible)
+    rank = f"ranked {own.rank} of {len(feasible)} feasible nodes"
+    return rank if equal == 1 else f"{rank}, tied with {counted(equal - 1, 'other')}"
 
 
 def time_text(time: float) -> str:

@@ -35,6 +35,11 @@ class RebuiltProfiles(msgspec.Struct, frozen=True):
     config: LoadedConfig
     """The changed configuration with the values in use of what needs a restart."""
 
+    @property
+    def succeeded(self) -> set[str]:
+        """Keys of the succeeded pods that the plugins count."""
+        return {key for profile in self.profiles for key in profile.succeeded}
+
 
 def rebuild_profiles(
     started: LoadedConfig, changed: LoadedConfig, running: Mapping[str, Profile], handle: CoreHandle

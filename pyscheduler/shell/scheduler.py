@@ -233,7 +233,7 @@ class Scheduler:
         rebuilt = rebuild_profiles(self._started, config, context.active_profiles, context.handle)
         await self._watch_more(
             {kind for p in rebuilt.profiles for kind in p.watches} - {*self.kinds},
-            {key for p in rebuilt.profiles for key in p.succeeded} - self._succeeded,
+            rebuilt.succeeded - self._succeeded,
         )
         watches = self.reflectors if self._watches is not None else ()
         await self._extenders.change(settings, watches, self._binding_profiles)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.loaded import LoadedConfig
@@ -31,7 +33,7 @@ class _Encoded(deque[UnencodedRecord]):
 
 
 class MemoryRecording(RecordingWriter):
-    """Recorder that keeps its records. They are encoded at once, so that later changes do not show."""
+    """Recording that is kept in memory. Records are encoded at once, so that later changes do not show."""
 
     def __init__(self) -> None:
         super().__init__(Path(), 0, SystemClock())
@@ -52,28 +54,37 @@ class MemoryRecording(RecordingWriter):
 
 
 @contextmanager
-def recorded_harnesses() -> Iterator[list[MemoryRecording]]:
-    """Record the machines of all harnesses that start inside the block, each with its own recording."""
-    recordings: list[MemoryRecording] = []
+def recorded_machines(new_recording: Callable[[], RecordingWriter], **changed: Any) -> Iterator[None]:
+    """Record the machines of all harnesses that start inside the block. `changed` replaces settings."""
 
     def make(build: ProfileBuilder, instrument: Instrument, settings: Settings) -> RecordedMachine:
         config = build.args[0]  # type: ignore[attr-defined]  # a partial of `build_profiles`
         assert isinstance(config, LoadedConfig)
+        return RecordedMachine(new_recording(), config, build, instrument, replace(settings, **changed))
+
+    with patch("pyscheduler.testing.harness.Machine", make):
+        yield
+
+
+@contextmanager
+def recorded_harnesses() -> Iterator[list[MemoryRecording]]:
+    """Record the machines of all harnesses that start inside the block, each with its own recording."""
+    recordings: list[MemoryRecording] = []
+
+    def new_recording() -> MemoryRecording:
         recordings.append(MemoryRecording())
-        return RecordedMachine(recordings[-1], config, build, instrument, settings)
+        return recordings[-1]
 
     def rebuild(started: LoadedConfig, changed: LoadedConfig, *more: Any) -> RebuiltProfiles:
         recordings[-1].add(RecordKind.REBUILD, config_text(changed))
         return rebuild_profiles(started, changed, *more)
 
-    module = "pyscheduler.testing.harness"
-    with patch(f"{module}.Machine", make), patch(f"{module}.rebuild_profiles", rebuild):
+    with recorded_machines(new_recording), patch("pyscheduler.testing.harness.rebuild_profiles", rebuild):
         yield recordings
 
 
-def first_difference(recording: MemoryRecording) -> Difference | None:
+def first_difference(replay: Replay) -> Difference | None:
     """Replay a recording; return the first record with another result."""
-    replay = recording.replay()
     while replay.peek() is not None:
         if (difference := replay.step()) is not None:
             return difference

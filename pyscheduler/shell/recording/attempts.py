@@ -1,4 +1,4 @@
-"""Attempts of a pod in a recording, read from the recorded commands without a replay."""
+"""Attempts of a pod in recordings, read from the recorded commands without a replay."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from typing import Final
 import msgspec
 
 from pyscheduler.core.events import BindFailed
-from pyscheduler.shell.recording.records import Plain, RecordedInput, RecordKind, decode_event, pod_of_event
+from pyscheduler.shell.recording.commands import (
+    RecordedBind,
+    RecordedEventNote,
+    RecordedPatchStatus,
+    RecordedPodCommand,
+)
+from pyscheduler.shell.recording.file import RecordingReader
+from pyscheduler.shell.recording.records import RecordedInput, RecordKind, decode_event, pod_of_event
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
 BINDING_FAILED: Final = "BindingFailed"
 _FAILED_SCHEDULING: Final = "FailedScheduling"
-_NONE: Final = msgspec.msgpack.encode(None)
-_EMPTY: Final = msgspec.msgpack.encode([])
 
 
-class RecordedAttempt(msgspec.Struct, frozen=True):
-    """One attempt of a pod, or the end of a binding that failed."""
+class RecordedAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a pod, or the failure of its binding. The fields are the keys of the JSON output."""
 
-    at: float
-    """Time on the machine's clock."""
-    index: int
-    """Number of records before that of the attempt."""
-    uid: str
+    number: int | None
+    """Number of the attempt, from 1; None for the failure of a binding, which is no attempt."""
+    time: float
+    """Unix time."""
     result: str
     node: str = ""
     """Node that was chosen; "" if none was."""
@@ -35,6 +39,12 @@ class RecordedAttempt(msgspec.Struct, frozen=True):
     """Node that was nominated, whose victims are evicted."""
     reason: str = ""
     """Message of a failure."""
+    uid: str
+    """UID of the pod."""
+    file: str
+    """Recording."""
+    index: int
+    """Number of records of the file before that of the attempt."""
 
 
 class AttemptReader:
@@ -43,44 +53,65 @@ class AttemptReader:
     def __init__(self, namespace: str, name: str) -> None:
         self._key = namespace, name
         self.uids: set[str] = set()
-        """UIDs of the pods of this name that the recording has shown."""
+        """UIDs of the pods of this name that the recordings have shown."""
+        self._attempts = 0
+        """Number of attempts in all recordings up to now."""
         self._times, self._indexes = array("d"), array("q")
-        """Times and indexes of the calls of `cycle` that did something."""
+        """Times and indexes of the calls of `cycle` that did something, in the current recording."""
 
-    def read(self, records: Iterator[RecordedInput]) -> Iterator[RecordedAttempt]:
-        """Yield the attempts in the order of their commands."""
+    def read(self, reader: RecordingReader, records: Iterator[RecordedInput]) -> Iterator[RecordedAttempt]:
+        """Yield the attempts of one recording, in the order of their commands; `records` are those of `reader`."""
+        self._times, self._indexes = array("d"), array("q")
         for index, record in enumerate(records):
             if record.kind == RecordKind.EVENT:
                 pod = pod_of_event(record.payload)
                 if pod is not None and (pod.namespace, pod.name) == self._key:
                     self.uids.add(pod.uid)
-            elif record.kind == RecordKind.CYCLE and bytes(record.result) != _NONE:
+            elif record.kind == RecordKind.CYCLE and not record.returned_none:
                 self._times.append(record.time or 0.0)
                 self._indexes.append(index)
-            if bytes(record.result) not in (_NONE, _EMPTY):
-                yield from self._attempts(index, record)
+            yield from self._read_commands(reader, index, record)
 
-    def _attempts(self, index: int, record: RecordedInput) -> Iterator[RecordedAttempt]:
-        commands = msgspec.msgpack.decode(record.result)
-        if isinstance(commands, str):  # an exception
-            return
-        own = [command for command in commands if len(command) > 1 and command[1] in self.uids]
-        nominated = {command[1]: command[4] for command in own if command[0] == "patch"}
+    def _read_commands(self, reader: RecordingReader, index: int, record: RecordedInput) -> Iterator[RecordedAttempt]:
+        own = [each for each in record.commands if isinstance(each, RecordedPodCommand) and each.uid in self.uids]
+        nominated = {each.uid: each.nominated for each in own if isinstance(each, RecordedPatchStatus)}
         for command in own:
-            if command[0] == "bind":
-                yield self._scheduled_attempt(index, command)
-            elif command[0] == "record" and command[2] == _FAILED_SCHEDULING:
-                yield _failed_attempt(index, record, command, nominated.get(command[1]) or "")
+            if isinstance(command, RecordedBind):
+                yield self._scheduled_attempt(reader, index, command)
+            elif isinstance(command, RecordedEventNote) and command.reason == _FAILED_SCHEDULING:
+                yield self._failed_attempt(reader, index, record, command, nominated.get(command.uid) or "")
 
-    def _scheduled_attempt(self, index: int, command: Plain) -> RecordedAttempt:
+    def _next_number(self) -> int:
+        self._attempts += 1
+        return self._attempts
+
+    def _scheduled_attempt(self, reader: RecordingReader, index: int, command: RecordedBind) -> RecordedAttempt:
         """Return the attempt of a binding, which begins after the attempt if the pod waits in Permit."""
-        _, uid, node, _, at = command
-        last = bisect_right(self._times, at) - 1
-        found = self._indexes[last] if last >= 0 and self._times[last] == at else index
-        return RecordedAttempt(at, found, uid, SCHEDULED, node)
+        last = bisect_right(self._times, command.now) - 1
+        # Times are equal bit by bit: the command has the time that `cycle` got, and the file has both as doubles. An
+        # attempt of several calls has the time of its first one; without an equal time, the binding's call is shown.
+        is_found = last >= 0 and self._times[last] == command.now
+        return RecordedAttempt(
+            number=self._next_number(),
+            time=command.now + reader.header.epoch,
+            result=SCHEDULED,
+            node=command.node,
+            uid=command.uid,
+            file=str(reader.path),
+            index=self._indexes[last] if is_found else index,
+        )
 
-
-def _failed_attempt(index: int, record: RecordedInput, command: Plain, nominated: str) -> RecordedAttempt:
-    is_binding = record.kind == RecordKind.EVENT and isinstance(decode_event(record.payload), BindFailed)
-    result = BINDING_FAILED if is_binding else UNSCHEDULABLE
-    return RecordedAttempt(record.time or 0.0, index, command[1], result, "", nominated, command[3])
+    def _failed_attempt(
+        self, reader: RecordingReader, index: int, record: RecordedInput, command: RecordedEventNote, nominated: str
+    ) -> RecordedAttempt:
+        is_binding = record.kind == RecordKind.EVENT and isinstance(decode_event(record.payload), BindFailed)
+        return RecordedAttempt(
+            number=None if is_binding else self._next_number(),
+            time=(record.time or 0.0) + reader.header.epoch,
+            result=BINDING_FAILED if is_binding else UNSCHEDULABLE,
+            nominated=nominated,
+            reason=command.note,
+            uid=command.uid,
+            file=str(reader.path),
+            index=index,
+        )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import enum
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import astuple
 
 from pyscheduler.core import commands as c
 from pyscheduler.core import events as e
-from pyscheduler.core.extenders.extender import PreemptCall
+from pyscheduler.shell.recording.commands import RecordedCommand, record_commands
 
-Plain = list[Any]
+Result = list[RecordedCommand] | str | None
+"""Commands that a call returned, None if it returned None, or the text of the exception that it raised."""
+_NONE: Final = msgspec.msgpack.encode(None)
+_NO_COMMANDS: Final = _NONE, msgspec.msgpack.encode([])
+_result: Final[msgspec.msgpack.Decoder[Result]] = msgspec.msgpack.Decoder(Result)
 
 
 class RecordKind(enum.IntEnum):
-    """RecordKind of a record; the payload is in brackets."""
+    """Kind of a record; the payload is in brackets."""
 
     EVENT = 0
     """`Machine.handle` (the event)."""
@@ -41,12 +43,12 @@ class RecordKind(enum.IntEnum):
 
 
 class RecordedInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One record as it is read from a file."""
+    """One record as it is read from a file: an input of the machine or of a PreBind plugin, and its result."""
 
     kind: int
     payload: msgspec.Raw
     result: msgspec.Raw
-    """Commands that the call returned, None if it returned None, or the text of the exception that it raised."""
+    """A `Result`, which is decoded only where it is needed."""
     readings: tuple[float, ...] = ()
     """Times that the attempt of a large pod has read from the clock, which limits it."""
 
@@ -56,6 +58,19 @@ class RecordedInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
         if self.kind == RecordKind.CYCLE:
             return msgspec.msgpack.decode(self.payload, type=float)
         return time_of_event(self.payload) if self.kind == RecordKind.EVENT else None
+
+    @property
+    def returned_none(self) -> bool:
+        """True if the call returned None, such as one of `cycle` that had nothing to do."""
+        return bytes(self.result) == _NONE
+
+    @property
+    def commands(self) -> Sequence[RecordedCommand]:
+        """Commands that the call returned; none if it raised an exception."""
+        if bytes(self.result) in _NO_COMMANDS:  # most calls
+            return ()
+        result = _result.decode(self.result)
+        return result if isinstance(result, list) else ()
 
 
 UnencodedRecord = tuple[RecordKind, Any, Any, tuple[float, ...]]
@@ -98,11 +113,11 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(list[RecordedInput])
 
 
-def encode_batch(entries: Sequence[UnencodedRecord]) -> bytes:
-    """Return the records of the entries, encoded."""
-    # Most events cause no command: such entries are encoded as they are.
+def encode_batch(records: Sequence[UnencodedRecord]) -> bytes:
+    """Return the records, encoded."""
+    # Most events cause no command: such records are encoded as they are.
     return _encoder.encode(
-        [_plain(entry) if entry[2] or type(entry[1]) is e.Reconfigured else entry for entry in entries]
+        [_to_encodable(each) if each[2] or type(each[1]) is e.Reconfigured else each for each in records]
     )
 
 
@@ -111,22 +126,22 @@ def decode_batch(data: bytes) -> list[RecordedInput]:
     return _decoder.decode(data)
 
 
-def _plain(entry: UnencodedRecord) -> UnencodedRecord:
-    """Return an entry that msgspec can encode."""
-    kind, payload, result, readings = entry
+def _to_encodable(record: UnencodedRecord) -> UnencodedRecord:
+    """Return a record that msgspec can encode."""
+    kind, payload, result, readings = record
     if type(payload) is e.Reconfigured:
         payload = RecordedReconfigured(payload.at, payload.initial_backoff, payload.max_backoff)
-    return kind, payload, plain_commands(result) if isinstance(result, list) else result, readings
+    return kind, payload, record_commands(result) if isinstance(result, list) else result, readings
 
 
-def plain_commands(commands: Sequence[c.Command]) -> list[Plain]:
-    """Return commands in the form that a recording has."""
-    return [_PLAIN_COMMANDS[type(command)](command) for command in commands]
-
-
-def encode_result(result: Any) -> bytes:
+def encode_result(result: list[c.Command] | str | None) -> bytes:
     """Return the result of a call as it is in a recording."""
-    return _encoder.encode(plain_commands(result) if isinstance(result, list) else result)
+    return _encoder.encode(record_commands(result) if isinstance(result, list) else result)
+
+
+def decode_result(data: msgspec.Raw | bytes) -> Result:
+    """Return the recorded result of a call."""
+    return _result.decode(data)
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -172,48 +187,3 @@ def pod_of_event(payload: msgspec.Raw) -> RecordedPod | None:
 def time_of_event(payload: msgspec.Raw) -> float:
     """Return the time of an event, in seconds of the machine's clock."""
     return _head.decode(payload).at
-
-
-# -- commands ----------------------------------------------------------------------------------------------------------
-
-
-def _bind(command: c.Bind) -> Plain:
-    return ["bind", command.pod.uid, command.node_name, command.cycle.attempt, command.cycle.now]
-
-
-def _patch(command: c.PatchStatus) -> Plain:
-    condition = command.condition
-    reason, message = ("", "") if condition is None else (condition.reason, condition.message)
-    return ["patch", command.pod.uid, reason, message, command.nominated_node_name]
-
-
-def _record(command: c.Record) -> Plain:
-    related = command.related.uid if command.related is not None else ""
-    return ["record", command.regarding.uid, command.reason, command.note, command.type.value, command.action, related]
-
-
-def _evict(command: c.Evict) -> Plain:
-    note = command.then.note if command.then is not None else ""
-    return ["evict", command.victim.uid, command.preemptor.uid, command.message, command.plugin, note]
-
-
-def _call_extenders(command: c.CallExtenders) -> Plain:
-    calls = []
-    for call in command.calls:
-        names = call.candidates if isinstance(call, PreemptCall) else call.nodes
-        calls.append([type(call).__name__, call.extender.url, len(names), zlib.crc32("\n".join(names).encode())])
-    return ["extenders", command.pod.uid, command.id, calls]
-
-
-_PLAIN_COMMANDS: Final[Mapping[type[Any], Callable[[Any], Plain]]] = {
-    c.Bind: _bind,
-    c.CancelBinding: lambda command: ["cancel", command.uid],
-    c.PatchStatus: _patch,
-    c.PatchPodGroup: lambda command: ["podgroup", *astuple(command)[1:]],
-    c.Record: _record,
-    c.Evict: _evict,
-    c.GetPod: lambda command: ["get", command.pod.uid],
-    c.CallExtenders: _call_extenders,
-    c.CallApi: lambda command: ["api", command.plugin, command.retries],
-}
-"""Functions that return a command as it is recorded: its kind, the UID of its pod, and what else was decided."""

@@ -23,13 +23,13 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.recording.file import Header
 from pyscheduler.shell.recording.records import (
-    Plain,
     RecordedInput,
     RecordedReconfigured,
     RecordKind,
+    Result,
     decode_event,
+    decode_result,
     encode_result,
-    time_of_event,
 )
 
 _PRE_BIND_KINDS: Final = frozenset((RecordKind.PRE_BIND, RecordKind.RESPONSE, RecordKind.FAILURE, RecordKind.TIMESTAMP))
@@ -42,9 +42,8 @@ class Difference(msgspec.Struct, frozen=True):
     """Number of records before."""
     at: float
     """Time on the machine's clock."""
-    recorded: Any
-    """Commands as plain lists, None, or the text of an exception."""
-    replayed: Any
+    recorded: Result
+    replayed: Result
 
 
 class Replay:
@@ -72,14 +71,14 @@ class Replay:
     def _settings(self) -> Settings:
         header = self._header
         return Settings(
-            header.seed,
-            header.initial_backoff,
-            header.max_backoff,
-            header.max_in_unschedulable,
-            header.slice_pods,
-            build_extenders(self._started.configuration),
-            header.epoch,
-            header.preempts_for_resizes,
+            seed=header.seed,
+            initial_backoff=header.initial_backoff,
+            max_backoff=header.max_backoff,
+            max_in_unschedulable=header.max_in_unschedulable,
+            slice_pods=header.slice_pods,
+            extenders=build_extenders(self._started.configuration),
+            epoch=header.epoch,
+            preempts_for_resizes=header.preempts_for_resizes,
         )
 
     def peek(self) -> RecordedInput | None:
@@ -109,18 +108,15 @@ class Replay:
         replayed = encode_result(result)
         if replayed == bytes(record.result):
             return None
-        return Difference(index, self.now, msgspec.msgpack.decode(record.result), msgspec.msgpack.decode(replayed))
+        return Difference(index, self.now, decode_result(record.result), decode_result(replayed))
 
     def _call(self, kind: RecordKind, record: RecordedInput) -> list[Command] | str | None:
         """Make the call of a record; return its commands, or the text of the exception."""
         machine, payload = self.machine, record.payload
-        if kind is RecordKind.CYCLE:
-            self.now = msgspec.msgpack.decode(payload, type=float)
-            return machine.cycle(self.now)
-        if kind is RecordKind.EVENT:
-            self.now = time_of_event(payload)
+        if kind in (RecordKind.CYCLE, RecordKind.EVENT):
+            self.now = record.time or 0.0
             try:
-                return machine.handle(self._event(payload))
+                return machine.cycle(self.now) if kind is RecordKind.CYCLE else machine.handle(self._event(payload))
             except Exception as error:
                 return repr(error)
         if kind is RecordKind.RELEASE_REPORTS:
@@ -149,12 +145,12 @@ class Replay:
             rebuilt = rebuild_profiles(self._started, config, context.active_profiles, context.handle)
         except ConfigError:  # as when it was recorded: no Reconfigured follows then
             return
-        context.handle.pods.count_succeeded({key for profile in rebuilt.profiles for key in profile.succeeded})
+        context.handle.pods.count_succeeded(rebuilt.succeeded)
         self._rebuilt = rebuilt, config
 
     # -- PreBind plugins -----------------------------------------------------------------------------------------
 
-    def _step_pre_bind(self, kind: RecordKind, payload: Plain) -> None:
+    def _step_pre_bind(self, kind: RecordKind, payload: list[Any]) -> None:
         uid = payload[0]
         if kind is RecordKind.PRE_BIND:
             bind = self._binds.get(uid)
@@ -177,9 +173,11 @@ class Replay:
             self.unreplayed_plugins[plugin.name] = None
         except StopIteration:
             pass
+        except (KeyboardInterrupt, SystemExit):  # of `replay` itself
+            raise
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
+            # The plugin raises as it did in the scheduler, where a failed binding followed, which is a record of its
+            # own. A CancelledError is a BaseException. asyncio has no class for "no running event loop".
             if isinstance(error, RuntimeError) and "event loop" in str(error):
                 self.unreplayed_plugins[plugin.name] = None
         plugin.running.close()
@@ -248,4 +246,6 @@ def _failure(name: str, status: int, reason: str, message: str) -> BaseException
     """Return the exception that an API call has raised."""
     if name == ApiError.__name__:
         return ApiError(status, reason, message)
+    # Calls raise ApiError, or CancelledError when the binding is cancelled. Anything else is a bug in the scheduler, of
+    # which plugins can only catch that it is an Exception.
     return asyncio.CancelledError() if name == asyncio.CancelledError.__name__ else RuntimeError(message)

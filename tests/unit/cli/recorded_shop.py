@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from unittest.mock import patch
-
-from msgspec.structs import replace
 
 from pyscheduler.clock import SystemClock
-from pyscheduler.core.context import ProfileBuilder, Settings
-from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.recording.file import find_recordings
-from pyscheduler.shell.recording.machine import RecordedMachine
 from pyscheduler.shell.recording.writer import RecordingWriter
 from pyscheduler.testing import Harness, pod
+from tests.properties.recorded import recorded_machines
 
 EPOCH = 1_777_890_000.0 - 1000.0
 """Unix time at which the harness's clock is 0; the harness starts at 1000 s."""
@@ -31,15 +26,10 @@ status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}
 @contextmanager
 def recorded_harness(directory: Path, config: str | None = None) -> Iterator[Harness]:
     """Yield a harness that is recorded in a directory; the recording is complete after the block."""
-
     with RecordingWriter(directory, 1 << 20, SystemClock()) as recording:
-
-        def make(build: ProfileBuilder, instrument: Instrument, settings: Settings) -> RecordedMachine:
-            config = build.args[0]  # type: ignore[attr-defined]  # a partial of `build_profiles`
-            return RecordedMachine(recording, config, build, instrument, replace(settings, epoch=EPOCH))
-
-        with patch("pyscheduler.testing.harness.Machine", make):
-            yield Harness(config)
+        with recorded_machines(lambda: recording, epoch=EPOCH):
+            harness = Harness(config)
+        yield harness
 
 
 def record(directory: Path, play: Callable[[Harness], None], config: str | None = None) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
+from pyscheduler import __version__
 from pyscheduler.api import Cycle, NodeInfo, PermitPlugin, Pod, Wait
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.program import app
@@ -60,6 +62,21 @@ def test_recorded_decisions_are_reproduced(tmp_path: Path) -> None:
     assert "all decisions are equal" in replayed(tmp_path).stdout
 
 
+def test_version_of_the_recording_is_shown_beside_another_one(tmp_path: Path) -> None:
+    file = record(tmp_path, shop)
+    assert f"Version   {__version__}\n" in re.sub(r" +\n", "\n", replayed(file).stdout)
+    file.write_bytes(encode_header(replace(RecordingReader(file).header, version="0.0.9")))
+    assert f"Version   0.0.9, this is {__version__}" in replayed(file).stdout
+
+
+def test_difference_has_the_names_of_commands_and_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(tmp_path, lambda harness: place(harness, "a"))
+    monkeypatch.setattr(SchedulingQueue, "pop", lambda *_: None)
+    found = json.loads(replayed(tmp_path, "-o", "json").stdout)["difference"]
+    assert (found["recorded"]["command"], found["recorded"]["node"]) == ("bind", "worker-3")
+    assert found["replayed"] is None
+
+
 def test_first_decision_that_differs_is_shown_with_its_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record(tmp_path, lambda harness: place(harness, "a", "b"))
     pop = SchedulingQueue.pop
@@ -72,7 +89,7 @@ def test_first_decision_that_differs_is_shown_with_its_pod(tmp_path: Path, monke
     result = replayed(tmp_path)
     assert result.exit_code == 1
     assert "a decision of default/b differs at 2026-05-04T" in result.stdout
-    assert "Recorded  bind to worker-3" in result.stdout
+    assert "Recorded  bind node=worker-3" in result.stdout
     assert "Replayed  no command" in result.stdout
 
 
@@ -180,12 +197,17 @@ def test_pod_that_waited_in_permit_is_explained_as_before_its_attempt(tmp_path: 
     assert [each["node"] for each in found["explanation"]["feasible"]] == ["n"]
 
 
-def test_binding_that_fails_is_listed(tmp_path: Path) -> None:
+def test_binding_that_fails_is_listed_and_its_attempt_explained(tmp_path: Path) -> None:
     def play(harness: Harness) -> None:
         harness.binding_error = lambda _pod, _node: "the server is overloaded"
         place(harness, "a")
 
-    found = as_json(record(tmp_path, play), "--pod", "a")
-    assert [each["result"] for each in found["attempts"]] == ["Scheduled", "BindingFailed"]
+    file = record(tmp_path, play)
+    found = as_json(file, "--pod", "a")
+    assert [(each["number"], each["result"]) for each in found["attempts"]] == [
+        (1, "Scheduled"),
+        (None, "BindingFailed"),
+    ]
     assert "the server is overloaded" in found["attempts"][1]["reason"]
-    assert found["explanation"] is None
+    assert (found["explained"], found["explanation"]["node"]) == (1, "worker-3")
+    assert problem(file, "--pod", "a", "--attempt", "2") == "--attempt 2: the pod has 1 in the recording"

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from pyscheduler.cli.replay import _replay_file
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.load import default, loads
 from pyscheduler.embedded.client.kinds import CLAIMS, STORAGE_CLASSES
@@ -18,9 +17,11 @@ from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.recording.attempts import AttemptReader
 from pyscheduler.shell.recording.file import RecordingReader, find_recordings
 from pyscheduler.shell.recording.records import RecordKind
+from pyscheduler.shell.recording.replay import Replay
 from pyscheduler.shell.recording.writer import RecordingWriter
 from pyscheduler.shell.scheduler import Connections, Scheduler, SchedulerOptions
 from pyscheduler.testing import PodBuilder, pod
+from tests.properties.recorded import first_difference
 from tests.unit.hollow.live import wait_for
 
 CLASS = {"metadata": {"name": "late"}, "provisioner": "x.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
@@ -96,14 +97,15 @@ async def _record(directory: Path, metrics: Metrics) -> None:
 async def test_recording_of_a_cluster_is_replayed_with_equal_decisions(tmp_path: Path) -> None:
     await _record(tmp_path, Metrics())
     (file,) = find_recordings(tmp_path)
+    reader = RecordingReader(file)
     kinds = {record.kind for record in RecordingReader(file).records()}
     assert kinds >= INPUTS
-    summary = _replay_file(file)
-    assert summary.difference is None
-    assert summary.unreplayed_plugins == ()
-    assert summary.attempts >= 4
+    replay = Replay(reader.header, reader.records())
+    assert first_difference(replay) is None
+    assert not replay.unreplayed_plugins
+    assert replay.machine.context.attempts >= 4
     results = {
-        name: [each.result for each in AttemptReader("default", name).read(RecordingReader(file).records())]
+        name: [each.result for each in AttemptReader("default", name).read(reader, RecordingReader(file).records())]
         for name in ("plain", "large", "stored", "later")
     }
     assert results["plain"] == results["stored"] == results["later"] == ["Scheduled"]
