@@ -26,9 +26,8 @@ from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell.recording.file import Header, compress_batch
+from pyscheduler.shell.recording.file import Header
 from pyscheduler.shell.recording.machine import RecordedMachine
-from pyscheduler.shell.recording.records import encode_batch
 from pyscheduler.shell.recording.writer import RecordingWriter
 
 _PODS: Final = 256
@@ -37,7 +36,7 @@ _replace = msgspec.structs.replace
 
 
 class _InPlaceWriter(RecordingWriter):
-    """Recorder whose records wait until `write` encodes them in the calling thread."""
+    """Writer whose records wait until `write` encodes them in the calling thread."""
 
     def start(self, header: Header) -> None:  # noqa: ARG002
         self.is_active, self.queue = True, deque()
@@ -46,8 +45,7 @@ class _InPlaceWriter(RecordingWriter):
         """Encode and compress all records; return the number of bytes."""
         written = 0
         while self.queue:
-            count = min(len(self.queue), 512)
-            written += len(compress_batch(encode_batch([self.queue.popleft() for _ in range(count)])))
+            written += len(self._take_batch())
         return written
 
 

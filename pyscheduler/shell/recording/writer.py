@@ -1,7 +1,8 @@
-"""Recorder: takes records from the scheduler's thread and writes them to a file in a thread of its own.
+"""Writer of a recording: takes records from the scheduling thread, and writes them to a file in a thread of its own.
 
-The scheduler appends references to a queue and never waits. The recorder must not disturb scheduling, so any failure
-ends the recording, with one log line.
+The scheduling thread only appends references to a queue. The writing thread holds the GIL, which makes the scheduling
+thread wait, while it encodes one batch; compressing and writing do not. A recording must not disturb scheduling, so any
+failure ends it, with one log line.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from pyscheduler.shell.recording.file import SUFFIX, Header, compress_batch, enc
 from pyscheduler.shell.recording.records import RecordKind, UnencodedRecord, encode_batch
 
 MAX_QUEUED: Final = 2_000_000
-"""Records that may wait for a slow disk; more end the recording."""
-TOO_SLOW: Final = "the disk is too slow"
+"""Records that may wait for the disk; more end the recording."""
+TOO_MANY_QUEUED: Final = f"more than {MAX_QUEUED:,} records are queued"
 _WRITE_EVERY: Final = 0.25
 """Seconds between two writes."""
 _BATCH: Final = 512
-"""Maximum records of a batch: the scheduler's thread waits while one is encoded."""
+"""Maximum records of a batch, each of which holds the GIL while it is encoded."""
 log = logs.get("recording")
 
 
@@ -62,10 +63,10 @@ class RecordingWriter:
         try:
             file = self._create()
         except OSError as error:
-            log.error("Cannot create a recording, scheduling goes on without", error, directory=self._directory)
+            log.error("Cannot create recording file", error, directory=self._directory)
             return
         self.is_active, self.queue = True, deque()
-        log.info("Recording", file=self._path)
+        log.info("Recording started", file=self._path)
         self._thread = threading.Thread(target=self._run, args=(file, header), name="recorder", daemon=True)
         self._thread.start()
 
@@ -99,10 +100,14 @@ class RecordingWriter:
             os.close(file)
 
     def _write_queue(self, file: int) -> None:
+        while self.is_active and self.queue:
+            self._write(file, self._take_batch())
+
+    def _take_batch(self) -> bytes:
+        """Remove up to 512 records from the queue; return them encoded and compressed."""
         queue = self.queue
-        while self.is_active and queue:
-            count = min(len(queue), _BATCH)
-            self._write(file, compress_batch(encode_batch([queue.popleft() for _ in range(count)])))
+        count = min(len(queue), _BATCH)
+        return compress_batch(encode_batch([queue.popleft() for _ in range(count)]))
 
     def _write(self, file: int, data: bytes) -> None:
         self._delete_oldest(len(data))
@@ -125,4 +130,4 @@ class RecordingWriter:
         """Stop recording, because of a problem."""
         if self.is_active:
             self.is_active, self.queue = False, deque(maxlen=0)
-            log.error("Recording stopped, scheduling goes on", reason=reason, file=self._path, bytes=self.bytes)
+            log.error("Recording stopped", reason=reason, file=self._path, bytes=self.bytes)

@@ -15,11 +15,13 @@ from pyscheduler.config.load import default
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Tick
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.machine import Machine
 from pyscheduler.shell.recording import machine as machine_module
 from pyscheduler.shell.recording.file import Header, RecordingReader, find_recordings
 from pyscheduler.shell.recording.machine import RecordedMachine
-from pyscheduler.shell.recording.records import RecordKind
+from pyscheduler.shell.recording.records import RecordKind, decode_result
 from pyscheduler.shell.recording.writer import RecordingWriter
+from tests.properties.recorded import MemoryRecording, first_difference
 from tests.unit.kube.virtual import VirtualClock
 
 HEADER = Header.of(default(), Settings(), has_timer=True)
@@ -65,7 +67,7 @@ def test_recording_stops_at_its_limit_and_is_readable_up_to_there(
     assert file.stat().st_size <= SMALL
     assert 0 < len(found) < 100_000
     assert found == [float(i) for i in range(len(found))]
-    assert messages(caplog) == ["Recording stopped, scheduling goes on"]
+    assert messages(caplog) == ["Recording stopped"]
 
 
 def test_oldest_recordings_are_deleted_first_to_make_room(tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_scheduling_goes_on_without_a_directory_that_can_be_written(
     (tmp_path / "file").write_text("")
     recording = write(tmp_path / "file" / "folder", 10)
     assert not recording.is_active
-    assert messages(caplog) == ["Cannot create a recording, scheduling goes on without"]
+    assert messages(caplog) == ["Cannot create recording file"]
 
 
 def test_full_disk_ends_the_recording_with_one_message(
@@ -104,7 +106,7 @@ def test_full_disk_ends_the_recording_with_one_message(
     assert record.__dict__["fields"]["reason"] == "No space left on device"
 
 
-def test_disk_that_is_too_slow_ends_the_recording(
+def test_recording_stops_when_too_many_records_are_queued(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine_module, "MAX_QUEUED", 10)
@@ -112,11 +114,11 @@ def test_disk_that_is_too_slow_ends_the_recording(
     with RecordingWriter(tmp_path, SMALL, VirtualClock()) as recording:
         machine = RecordedMachine(recording, config, partial(build_profiles, config), Instrument(), Settings())
         for i in range(100):
-            machine.handle(Tick(float(i)))
+            machine.cycle(float(i))
         assert not recording.is_active
         assert not recording.queue
     (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert record.__dict__["fields"]["reason"] == "the disk is too slow"
+    assert record.__dict__["fields"]["reason"] == "more than 2,000,000 records are queued"
 
 
 @pytest.mark.parametrize("cut", [1, 100])
@@ -138,3 +140,25 @@ def test_object_that_cannot_be_encoded_ends_the_recording(tmp_path: Path, caplog
         recording.add(RecordKind.TOPOLOGY, object())
     assert not recording.is_active
     assert messages(caplog)[0] == "Recording failed"
+
+
+def test_exception_of_cycle_is_recorded_with_the_times_that_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These times belong to no later record."""
+
+    def read_time_and_raise(machine: Machine, now: float, step: object = None) -> None:
+        assert machine.context.instrument.timer is not None
+        machine.context.instrument.timer()
+        raise ValueError(now)
+
+    monkeypatch.setattr(Machine, "cycle", read_time_and_raise)
+    config, recording, instrument = default(), MemoryRecording(), Instrument()
+    instrument.timer = lambda: 7.0
+    machine = RecordedMachine(recording, config, partial(build_profiles, config), instrument, Settings())
+    with pytest.raises(ValueError, match="1"):
+        machine.cycle(1.0)
+    machine.handle(Tick(2.0))
+    failed, after = recording.records()
+    assert (failed.kind, failed.time, failed.readings) == (RecordKind.CYCLE, 1.0, (7.0,))
+    assert decode_result(failed.result) == "ValueError(1.0)"
+    assert (after.kind, after.readings) == (RecordKind.EVENT, ())
+    assert first_difference(recording.replay()) is None
