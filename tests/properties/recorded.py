@@ -28,8 +28,8 @@ class _Encoded(deque[UnencodedRecord]):
         super().__init__()
         self._data = data
 
-    def append(self, entry: UnencodedRecord) -> None:
-        self._data.append(encode_batch([entry]))
+    def append(self, record: UnencodedRecord) -> None:
+        self._data.append(encode_batch([record]))
 
 
 class MemoryRecording(RecordingWriter):

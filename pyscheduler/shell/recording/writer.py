@@ -26,7 +26,7 @@ TOO_MANY_QUEUED: Final = f"more than {MAX_QUEUED:,} records are queued"
 _WRITE_EVERY: Final = 0.25
 """Seconds between two writes."""
 _BATCH: Final = 512
-"""Maximum records of a batch, each of which holds the GIL while it is encoded."""
+"""Maximum records of a batch: the GIL is held while one is encoded."""
 log = logs.get("recording")
 
 
@@ -67,7 +67,7 @@ class RecordingWriter:
             return
         self.is_active, self.queue = True, deque()
         log.info("Recording started", file=self._path)
-        self._thread = threading.Thread(target=self._run, args=(file, header), name="recorder", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(file, header), name="recording", daemon=True)
         self._thread.start()
 
     def add(self, kind: RecordKind, payload: Any = None, result: Any = None, readings: tuple[float, ...] = ()) -> None:
