@@ -20,7 +20,7 @@ from pyscheduler.clock import Clock, rfc3339
 from pyscheduler.shell.recording.file import SUFFIX, Header, compress_batch, encode_header
 from pyscheduler.shell.recording.records import RecordKind, UnencodedRecord, encode_batch
 
-MAX_QUEUED: Final = 2_000_000
+MAX_QUEUED: Final = 200_000
 """Records that may wait for the disk; more end the recording."""
 TOO_MANY_QUEUED: Final = f"more than {MAX_QUEUED:,} records are queued"
 _WRITE_EVERY: Final = 0.25

@@ -118,7 +118,7 @@ def test_recording_stops_when_too_many_records_are_queued(
         assert not recording.is_active
         assert not recording.queue
     (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert record.__dict__["fields"]["reason"] == "more than 2,000,000 records are queued"
+    assert record.__dict__["fields"]["reason"] == "more than 200,000 records are queued"
 
 
 @pytest.mark.parametrize("cut", [1, 100])
