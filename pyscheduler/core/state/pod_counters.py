@@ -91,8 +91,6 @@ class PodCounter(ABC, Generic[V]):
 
         If the plugin raises, none is counted, and the next update evaluates them again.
         """
-        if not self.new_sets:
-            return 0
         number = self.count_sets(placed, [*self.new_sets])
         self.clear_new_sets()
         return number

@@ -5,7 +5,7 @@ Terminating pods count as long as they are on their node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 from pyscheduler.api import (
     PodAttributes,
     PodCount,
-    PodLabel,
     PodRequirement,
     PodSelection,
     PodSignature,
@@ -95,7 +94,9 @@ class PodsMatchingAllTerms(_TermCount):
 
     @property
     def selection(self) -> PodSelection:
-        return [[pods for peers in self.peers for pods in _required_labels(peers)]]
+        if any(peers.selector is None for peers in self.peers):
+            return []
+        return [[label for labels in _labels_of_each(self.peers) for label in labels]]
 
     def of(self, signature: PodSignature) -> int:
         return int(all(peers.include(signature) for peers in self.peers))
@@ -118,7 +119,7 @@ class MatchingTermCount(_TermCount):
 
     @property
     def selection(self) -> PodSelection:
-        return [_required_labels(peers) for peers in self.peers]
+        return _labels_of_each(self.peers)
 
     def of(self, signature: PodSignature) -> int:
         return sum(peers.include(signature) for peers in self.peers)
@@ -175,7 +176,7 @@ class AffinityWeight(_TermCount):
         if isinstance(self.incoming_pod, IncomingPod):
             return None
         of_existing = PodRequirement(ScoringTerms(self.required_weight), {*self.incoming_pod.terms, TOO_MANY_TERMS})
-        return [[of_existing], *[_required_labels(term.peers) for term, _ in self.preferred]]
+        return [[of_existing], *_labels_of_each(term.peers for term, _ in self.preferred)]
 
     def of(self, signature: PodSignature) -> int:
         own = sum(self._weigh(weight) for term, weight in self.preferred if term.peers.include(signature))
@@ -297,8 +298,11 @@ _scoring_terms_by_signature: WeakKeyDictionary[PodSignature, dict[int, Mapping[s
 """By signature and weight of required terms. An entry is dropped with the last pod of its signature."""
 
 
-def _required_labels(peers: Peers) -> Sequence[PodRequirement]:
-    if peers.selector is None:
-        return [PodRequirement(PodLabel(""), ())]  # a nil selector matches no pod
-    in_any = peers.namespace_selector is not None and peers.namespace_selector.matches(NO_LABELS)
-    return required_labels(peers.selector, None if in_any else peers.namespaces)
+def _labels_of_each(several: Iterable[Peers]) -> PodSelection:
+    """Return the labels that each of the selectors requires, without nil selectors, which match no pod."""
+    selection = []
+    for peers in several:
+        if peers.selector is not None:
+            in_any = peers.namespace_selector is not None and peers.namespace_selector.matches(NO_LABELS)
+            selection.append(required_labels(peers.selector, None if in_any else peers.namespaces))
+    return selection
