@@ -22,6 +22,7 @@ Json = dict[str, Any]
 EXCEPTION: Final = "exception"
 """Name in place of a command's when the call raised."""
 _MILLISECONDS: Final = len("2026-05-04T10:30:00.000")
+_TORN: Final = "the process was killed, the disk was full, or the file is damaged and not read to its end"
 
 
 class DifferingCommand(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,14 +83,14 @@ def _summary(each: RecordingSummary) -> Iterator[RenderableType]:
     fields.add_row("  Replayed", f"{decided}{counted(each.commands, 'command')}")
     difference = each.difference
     if difference is None:
-        fields.add_row("  Result", "all decisions are equal")
+        fields.add_row("  Result", "all decisions are equal" if each.events else "there is nothing to compare")
     else:
         of_pod = f" of {difference.pod}" if difference.pod else ""
         fields.add_row("  Result", f"a decision{of_pod} differs at {time_text(difference.time)}")
         fields.add_row("  Recorded", escape(_command(difference.recorded)))
         fields.add_row("  Replayed", escape(_command(difference.replayed)))
     if each.is_torn:
-        fields.add_row("  Note", "the last batch is incomplete: the process was killed, or the disk was full")
+        fields.add_row("  Note", f"the last batch is incomplete: {_TORN}")
     if each.unreplayed_plugins:
         names = ", ".join(each.unreplayed_plugins)
         fields.add_row("  Note", f"PreBind plugins not replayed (they await calls outside `api`): {escape(names)}")
@@ -110,7 +111,7 @@ def print_attempts(found: PodAttempts, output: str) -> None:
     """Print the attempts of a pod, and the explanation of one."""
     parts = [*_attempts(found), "", *view(found.explanation, _headline(found, found.explanation))]
     if found.is_torn:
-        parts += ["", "The last batch of a recording is incomplete: the process was killed, or the disk was full."]
+        parts += ["", f"The last batch of a recording is incomplete: {_TORN}."]
     line = msgspec.json.encode(found).decode()
     print_output(CommandOutput(Group(*parts), {found.pod: line}), output)
 

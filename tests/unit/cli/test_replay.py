@@ -140,6 +140,16 @@ def test_recording_is_replayed_up_to_its_last_complete_batch(tmp_path: Path) -> 
     assert "The last batch of a recording is incomplete" in replayed(file, "--pod", "shop/web").stdout
 
 
+def test_damaged_recording_is_not_called_equal(tmp_path: Path) -> None:
+    file = record(tmp_path, shop)
+    damaged = bytearray(file.read_bytes())
+    damaged[-50] ^= 0xFF
+    file.write_bytes(damaged)
+    shown = replayed(file).stdout
+    assert "there is nothing to compare" in shown
+    assert "the file is damaged" in shown
+
+
 def test_wrong_arguments_have_errors_of_one_line(tmp_path: Path) -> None:
     file = record(tmp_path, shop)
     assert problem(file, "--pod", "shop/none") == "no pod shop/none was recorded"
