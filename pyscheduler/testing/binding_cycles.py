@@ -7,6 +7,7 @@ asyncio as in production. The loop runs until each cycle has ended or waits for 
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
@@ -21,6 +22,10 @@ from pyscheduler.shell.binding.plugin_tasks import contain_plugin_tasks
 
 REAL_TIME_LIMIT: Final = 30.0
 """Limit of real time, in seconds, that a cycle may wait for anything but virtual time."""
+_open_loops: set[asyncio.AbstractEventLoop] = set()
+"""Event loops of all harnesses that were not garbage collected; each has three file descriptors."""
+MAX_OPEN_LOOPS: Final = 64
+"""Number of open event loops above which garbage is collected before another one is created."""
 _current: ContextVar[BindingCycle] = ContextVar("current")
 """Running cycle; tasks started by its plugins inherit it."""
 
@@ -152,10 +157,9 @@ class BindingCycles:
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
+            self._loop = _new_event_loop()
             contain_plugin_tasks(self._loop)
-            # The finalizer runs during garbage collection, so it must do no more than this.
-            self._finalizer = weakref.finalize(self, self._loop.close)
+            self._finalizer = weakref.finalize(self, _close, self._loop)
         return self._loop
 
     def _run(self, doing: Coroutine[Any, Any, Any]) -> None:
@@ -189,6 +193,25 @@ class BindingCycles:
                 for each in tasks:
                     each.cancel()
                 loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a new event loop, after garbage collection if many are open.
+
+    Few tests close their harness, and Python collects long-lived garbage so rarely that a suite would run out of file
+    descriptors.
+    """
+    if len(_open_loops) % MAX_OPEN_LOOPS == MAX_OPEN_LOOPS - 1:
+        gc.collect()
+    loop = asyncio.new_event_loop()
+    _open_loops.add(loop)
+    return loop
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Close an event loop. It runs during garbage collection, so it must do no more than this."""
+    loop.close()
+    _open_loops.discard(loop)
 
 
 def _is_in_loop() -> bool:

@@ -23,7 +23,7 @@ from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.outage import watch_outage_log
 from pyscheduler.kube.reflector import Change, Deleted, Progress
 from tests.properties.pod_stream import bookmark, chunks, gone, pod_event, pod_list
-from tests.properties.virtual_loop import run
+from tests.virtual_loop import run
 
 NAMES = ("a", "b", "c", "d")
 SECONDS = 60.0

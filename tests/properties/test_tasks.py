@@ -28,7 +28,7 @@ from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import pod_body
 from tests.properties.task_cluster import Fate
 from tests.properties.task_simulation import Task, TaskScenario, TaskSimulation
-from tests.properties.virtual_loop import run
+from tests.virtual_loop import run
 
 FATES = st.lists(st.sampled_from(Fate), min_size=1, max_size=4).map(tuple)
 WHENS = st.none() | st.floats(0.0, 60.0)

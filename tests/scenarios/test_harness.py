@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
+import os
 import socketserver
 import sys
 import threading
@@ -16,6 +17,7 @@ import pytest
 
 from pyscheduler.core.commands import Bind
 from pyscheduler.testing import Harness, node, pod
+from pyscheduler.testing.binding_cycles import MAX_OPEN_LOOPS
 from tests.scenarios.fakes import LICENCE
 
 
@@ -149,6 +151,22 @@ async def test_collecting_a_harness_while_another_loop_runs_raises_nothing(
     del harness
     gc.collect()
     assert errors == []
+
+
+def test_harnesses_that_are_not_closed_do_not_use_up_the_file_descriptors() -> None:
+    gc.collect()
+    before, most = len(os.listdir("/dev/fd")), 0
+    gc.disable()  # full collections are rare in a process with many objects
+    try:
+        for _ in range(3 * MAX_OPEN_LOOPS):
+            harness = Harness()
+            harness.add(node("n1"), pod("a"))
+            harness.run()
+            most = max(most, len(os.listdir("/dev/fd")))
+    finally:
+        gc.enable()
+    assert harness.assignments == {"a": "n1"}
+    assert most - before <= 3 * MAX_OPEN_LOOPS
 
 
 @pytest.mark.parametrize("value", [pod("a").manifest, [pod("a")], "a", pod])

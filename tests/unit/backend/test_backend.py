@@ -36,7 +36,7 @@ from pyscheduler.backend.task import Json
 from pyscheduler.kube.paths import LEASES
 from tests.properties.task_cluster import Cluster, Fate
 from tests.properties.task_simulation import SETTINGS, ClusterConnection, CrashSwitch
-from tests.properties.virtual_loop import run
+from tests.virtual_loop import run
 
 
 class ObjectsConnection(ClusterConnection):

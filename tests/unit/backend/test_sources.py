@@ -22,7 +22,7 @@ from pyscheduler.clock import SystemClock
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.outage import watch_outage_log
 from tests.properties.pod_stream import bookmark, gone, pod_event, pod_list
-from tests.properties.virtual_loop import run
+from tests.virtual_loop import run
 
 Script = Sequence[bytes | float]
 """Chunks of a response; a number is the status of an error that ends it, `SILENCE` a response that never goes on."""

@@ -16,7 +16,7 @@ from pyscheduler.backend.state.objects import CONFIG_MAPS
 from pyscheduler.backend.state.shards import LIMITS, ShardLimits
 from tests.tasks.fake_objects import FakeClient, FakeObjects
 from tests.tasks.records import record
-from tests.tasks.virtual_time import run_in_virtual_time
+from tests.virtual_loop import run
 
 SMALL = ShardLimits(filled=2_000, full=3_000, shards=3)
 
@@ -31,7 +31,7 @@ def on_virtual_time(function: Callable[[], Coroutine[Any, Any, None]]) -> Callab
     """Run an async test on virtual time."""
 
     def test() -> None:
-        run_in_virtual_time(function())
+        run(function())
 
     test.__name__, test.__doc__ = function.__name__, function.__doc__
     return test
@@ -245,7 +245,7 @@ async def test_event_loop_that_was_blocked_for_long_costs_no_lease() -> None:
     server = FakeObjects()
     store = state(server.client())
     await store.open()
-    loop.now += 40.0  # a callback blocks; nothing runs
+    loop.at += 40.0  # a callback blocks; nothing runs
     with pytest.raises(StateProblem, match="could not be renewed in time"):
         await store.commit([record("a")])
     await asyncio.sleep(6.0)

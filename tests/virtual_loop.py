@@ -20,14 +20,16 @@ class _TimeSelector(selectors.DefaultSelector):
     loop: VirtualLoop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise DeadlockError("deadlock: no timer is set and no task is ready")
-        self.loop.at += max(0.0, timeout)
-        return super().select(0)
+        ready = super().select(0)
+        if not ready:
+            if timeout is None:
+                raise DeadlockError("deadlock: no timer is set and no task is ready")
+            self.loop.at += max(0.0, timeout)
+        return ready
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`at` is the time in seconds; no I/O, no threads."""
+    """`at` is the time in seconds. Coroutines wait only for timers and for each other."""
 
     def __init__(self) -> None:
         self.at = 0.0
