@@ -129,6 +129,20 @@ def test_pod_backs_off_when_a_plugin_raises(cluster: Cluster, method: str, error
         assert set(harness.assignments) == {"good", "bad"}
 
 
+@pytest.mark.parametrize("method", [*METHODS, *IGNORED])
+def test_exception_object_that_is_raised_again_and_again_keeps_no_frames(cluster: Cluster, method: str) -> None:
+    harness, counting = cluster
+    error = KeyError("x")
+    MisbehavingPlugin.acts[:] = [error]
+    for number in range(8):
+        harness.add(pod(f"p{number}").label("at", method))
+        harness.run()
+        harness.add(node(f"new{number}"))
+        harness.advance(2)
+    assert counting.failures
+    assert error.__traceback__ is None
+
+
 @pytest.mark.parametrize("method", IGNORED)
 @pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: type(error).__name__)
 def test_cycle_continues_and_the_failure_is_counted_when_a_plugin_raises(

@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 from pyscheduler.api.handle import ApiError
 from pyscheduler.api.outcome import StatusError
 from pyscheduler.api.return_values import InvalidReturnValue
+from pyscheduler.core.instrument import Instrument
 from pyscheduler.texts import text_of
 
 _TEXTS = {
@@ -41,6 +42,19 @@ class PluginFailed(Exception):
         self.plugin = plugin
         self.point = point
         self.error = error
+
+    def report_to(self, instrument: Instrument) -> None:
+        """Report the plugin that raised, and drop the traceback."""
+        instrument.plugin_failed(self.plugin, self.point, self.error)
+        self.drop_traceback()
+
+    def drop_traceback(self) -> None:
+        """Drop the frames that the error has kept.
+
+        A plugin may raise one exception object again and again. Its traceback grows each time, and would keep the
+        frames of all attempts with their objects.
+        """
+        self.error.__traceback__ = None
 
 
 def raise_plugin_failed(plugin: str, point: str, error: BaseException) -> NoReturn:

@@ -82,7 +82,7 @@ class PodGroupManager(PodGroupStates):
             try:
                 group.requirements = call_guarded(plugin.name, POD_GROUP, pod_group_of, plugin, key, members)
             except PluginFailed as failed:
-                self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+                failed.report_to(self._instrument)
                 group.requirements = Rejection(f"pod group {key}: {failed}", resolvable=False)
         if isinstance(group.requirements, PodGroup) and self.quota is not None:
             accounts = tuple(self.call_quota((), QuotaPlugin.accounts_of, members))

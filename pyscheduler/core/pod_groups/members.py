@@ -341,7 +341,7 @@ class PodGroupStates:
         try:
             raise_plugin_failed(plugin.name, point, error)
         except PluginFailed as failed:
-            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            failed.report_to(self._instrument)
         return default
 
 

@@ -213,6 +213,7 @@ class DryRunner:
             return run_filter_on_table(plugin, cycle, pod, table)
         except PluginFailed as failed:
             if isinstance(failed.error, StatusError):
+                failed.drop_traceback()
                 return None
             raise
 
@@ -261,6 +262,7 @@ class NodeDryRun:
             return self._first_rejection()
         except PluginFailed as failed:
             if isinstance(failed.error, StatusError):
+                failed.drop_traceback()
                 return Status(Code.ERROR, failed.plugin, (str(failed),))
             raise
 

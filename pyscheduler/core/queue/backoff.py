@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.pod import LARGE
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.entry import TierIndex
 from pyscheduler.core.queue.ordered import QUEUE_SORT, OrderedPods, by_priority_and_time
@@ -102,7 +103,7 @@ class BackoffQueue:
 
     def __init__(self, sort: QueueSortPlugin, instrument: Instrument, index: TierIndex) -> None:
         def failed(error: BaseException) -> None:
-            instrument.plugin_failed(sort.name, QUEUE_SORT, error)
+            PluginFailed(sort.name, QUEUE_SORT, error).report_to(instrument)
 
         self._rejected = _Batches(lambda: OrderedPods(sort.sort_key, by_priority_and_time, failed, index))
         self._errors = _Batches(self._rejected.new_batch)

@@ -93,7 +93,8 @@ class Gates:
 
         try:
             return not (passes(_first_pod(queued)) or self._are_others_enough(queued, passes))
-        except PluginFailed:
+        except PluginFailed as failed:
+            failed.drop_traceback()
             return False  # `admit` calls the plugin again and reports the failure
 
     def gate_object(self, queued: QueuedPod) -> ObjectKey | None:
@@ -134,7 +135,7 @@ class Gates:
         try:
             return call_guarded(gate.name, point, call, gate, pod)
         except PluginFailed as failed:
-            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            failed.report_to(self._instrument)
             return None
 
     def _as_read_by_plugins(self, pod: Pod) -> Pod:
@@ -219,7 +220,7 @@ class Gates:
         try:
             raise_plugin_failed(plugin.name, PRE_ENQUEUE, error)
         except PluginFailed as failed:
-            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            failed.report_to(self._instrument)
         self.broken.add(uid)
         return Code.ERROR
 

@@ -131,7 +131,7 @@ class Hints:
                 if call_guarded(plugin, PRE_QUEUEING_HINT, _concerns_all, interest.pre_hint, event):
                     return False
             except PluginFailed as failed:
-                self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+                failed.report_to(self._instrument)
                 return False
         return True
 
@@ -147,7 +147,7 @@ class Hints:
                 for key in call_guarded(plugin, PRE_QUEUEING_HINT, _keys_of, pre_hint, queued.pod)
             ]
         except PluginFailed as failed:
-            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            failed.report_to(self._instrument)
             return None
 
     def all_objects_of(self, queued: QueuedPod) -> set[ObjectKey]:
@@ -192,7 +192,7 @@ class Hints:
             returned = call_guarded(plugin, QUEUEING_HINT, hint, pod, event)
             helps, result = (False, "QueueSkip") if returned is QueueingHint.SKIP else (True, "Queue")
         except PluginFailed as failed:
-            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            failed.report_to(self._instrument)
             helps, result = True, "Error"
         self._instrument.hint_left(plugin, label_of(event), result)
         return helps

@@ -18,7 +18,7 @@ from sortedcontainers import SortedList
 from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.framework.plugin_failure import is_external
+from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.entry import TierIndex
 
@@ -250,7 +250,7 @@ class ActiveQueue(OrderedPods):
         super().__init__(
             key=sort.sort_key if first is None else lambda queued: (first(queued), sort.sort_key(queued)),
             fallback=by_priority_and_time,
-            failed=lambda error: instrument.plugin_failed(sort.name, QUEUE_SORT, error),
+            failed=lambda error: PluginFailed(sort.name, QUEUE_SORT, error).report_to(instrument),
             index=index,
         )
 

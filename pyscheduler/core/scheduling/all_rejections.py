@@ -40,7 +40,8 @@ def all_rejections(context: Context, profile: Profile, pod: Pod) -> list[Sequenc
             continue
         try:
             verdicts = run_filter_on_table(plugin, cycle, pod, state.table(np.array(rejected, np.intp)))
-        except PluginFailed:
+        except PluginFailed as failed:
+            failed.drop_traceback()
             continue
         for row, code in zip(rejected, verdicts.codes.tolist(), strict=True):
             if code and found[row][0].plugin != plugin.name:

@@ -48,7 +48,7 @@ def run_pre_bind_pre_flights(context: Context, assumed: AssumedPod) -> BindingPl
             result = call_plugin(plugin, _PRE_FLIGHT, plugin.pre_bind_pre_flight, cycle, pod, node_name)
         except PluginFailed as failed:
             # A needless PreBind call is harmless; without a needed one the pod is bound before its volumes are.
-            context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            failed.report_to(context.instrument)
             result = None
         if result is not SKIP:
             needed.append(plugin)
@@ -144,7 +144,7 @@ def forget_pod(context: Context, assumed: AssumedPod) -> None:
                 call_plugin(plugin, _UNRESERVE, plugin.unreserve, assumed.cycle, assumed.pod, assumed.node_name)
             except PluginFailed as failed:
                 # The plugin's own bookkeeping may now be wrong, but the pod must still be removed from its node.
-                context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+                failed.report_to(context.instrument)
         point.leave()
     if not assumed.confirmed:
         context.state.remove(assumed.pod.uid)

@@ -76,4 +76,4 @@ def report_gated(context: Context) -> list[Command]:
 def report_plugin_failure(context: Context, failed: PluginFailed) -> None:
     """Report a plugin that raised, unless the pod exceeded the limits of an attempt."""
     if not isinstance(failed.error, AttemptLimitExceeded):
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        failed.report_to(context.instrument)

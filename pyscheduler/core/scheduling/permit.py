@@ -116,7 +116,7 @@ def _affected(
     try:
         uids = call_guarded(plugin.name, AFFECTED, lambda: [each.pod.uid for each in plugin.affected_pods(event, held)])
     except PluginFailed as failed:
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        failed.report_to(context.instrument)
         return held
     return [waiting for uid in uids if (waiting := context.handle.waiting_pods.by_uid.get(uid)) is not None]
 
@@ -137,7 +137,7 @@ def _recheck(context: Context, waiting: WaitingPodState, plugin: PermitPlugin, n
     try:
         result = call_plugin(plugin, PERMIT, plugin.permit, cycle, waiting.pod, node)
     except PluginFailed as failed:
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        failed.report_to(context.instrument)
         waiting.fail(failed.plugin, str(failed))
         return []
     if result is None:

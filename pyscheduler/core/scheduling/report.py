@@ -51,6 +51,7 @@ def report(context: Context, pod: Pod) -> Json:
         if failed.point == "PreFilter":
             result["prefilter"] = {**_verdict(Status(Code.ERROR, failed.plugin, (str(failed),))), "nodeNames": None}
         result["error"] = str(failed)
+        failed.drop_traceback()
     return result
 
 
@@ -60,6 +61,7 @@ def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
         try:
             rejection = call_guarded(plugin.name, "PreEnqueue", plugin.pre_enqueue, pod)
         except PluginFailed as failed:
+            failed.drop_traceback()
             return _verdict(Status(Code.ERROR, plugin.name, (describe(failed.error),)))
         if rejection is not None:
             return _verdict(Status.of(plugin.name, rejection))

@@ -180,6 +180,7 @@ def evaluate_nominated_node(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> 
         return NominatedNode(node, run_filter_plugins_with_nominated_pods(runtime, cycle, pod, node))
     except PluginFailed as failed:
         if isinstance(failed.error, StatusError):
+            failed.drop_traceback()
             return None
         raise
 

@@ -282,4 +282,5 @@ def _report_failure(command: Bind, failed: PluginFailed, clock: Clock, instrumen
         log.warning("Binding failed", error, pod=pod, node=node, plugin=plugin)
     else:
         instrument.plugin_failed(plugin, failed.point, error)
+    failed.drop_traceback()
     return BindFailed(clock.now(), command.pod.uid, str(failed), plugin)

@@ -22,8 +22,8 @@ from pyscheduler.backend.metrics import BackendMetrics
 from pyscheduler.backend.problems import Problems
 from pyscheduler.backend.updates import UpdateQueue
 from pyscheduler.backend.watchdog import LoopWatchdog, blocking_code
-from tests.virtual_loop import run
 from tests.tasks.records import record
+from tests.virtual_loop import run
 
 
 class DeliveryFixture:
