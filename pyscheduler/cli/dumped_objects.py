@@ -14,6 +14,7 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.cli.batch_cluster import ListedObjects
 from pyscheduler.cli.cluster_dump import read_dumps
 from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.kube.pod_defaults import default_container_requests
 
 
 def dumped_objects(paths: Sequence[Path], kinds: Iterable[ResourceKind]) -> ListedObjects:
@@ -26,7 +27,7 @@ def dumped_objects(paths: Sequence[Path], kinds: Iterable[ResourceKind]) -> List
         kind = (obj["apiVersion"], obj["kind"])
         try:
             if kind == ("v1", "Pod"):
-                pods.append(_completed(msgspec.convert(obj, PodObject)))
+                pods.append(_pod(obj))
             elif kind == ("v1", "Node"):
                 nodes.append(msgspec.convert(obj, NodeObject))
             elif kind in watched:
@@ -36,8 +37,11 @@ def dumped_objects(paths: Sequence[Path], kinds: Iterable[ResourceKind]) -> List
     return ListedObjects(pods, nodes, others)
 
 
-def _completed(pod: PodObject) -> PodObject:
+def _pod(obj: dict[str, Any]) -> PodObject:
     """Return a pod with what the API server would have set, so that manifests can be read too."""
+    if isinstance(obj.get("spec"), dict):
+        default_container_requests(obj["spec"])
+    pod = msgspec.convert(obj, PodObject)
     meta, spec = pod.metadata, pod.spec
     namespace = meta.namespace or "default"
     meta = replace(meta, namespace=namespace, uid=meta.uid or f"{namespace}.{meta.name}")

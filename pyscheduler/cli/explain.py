@@ -19,7 +19,7 @@ from pyscheduler.cli.batch_command import OUTPUT, CommandOutput, kubeconfig_opti
 from pyscheduler.cli.batch_reader import ObjectReader, missing_rights
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.dumped_objects import dumped_objects
-from pyscheduler.cli.explain_view import view
+from pyscheduler.cli.explain_view import pods_of_workload, view
 from pyscheduler.cli.explanation import Explanation, explain_pod
 from pyscheduler.cli.options import API_SERVER, CONFIGURATION
 from pyscheduler.cli.sections import SectionedCommand, option
@@ -87,7 +87,7 @@ def explain(
     options.logging("text", 0, quiet=True)
     loaded = load(config) if config else None
     kinds = BatchCluster(loaded or batch_config(DEFAULT_SCHEDULER_NAME)).watched
-    key = pod.removeprefix("pod/") if "/" in pod.removeprefix("pod/") else f"{namespace or 'default'}/{pod}"
+    key = _pod_key(pod, namespace)
     if dumps:
         objects = dumped_objects(dumps, kinds)
     else:
@@ -115,6 +115,12 @@ async def _listed(kubeconfig: Path | None, kinds: Sequence[ResourceKind], namesp
     return objects
 
 
+def _pod_key(pod: str, namespace: str) -> str:
+    """Return the `namespace/name` of NAME, NAMESPACE/NAME, or pod/NAME as `kubectl get -o name` prints it."""
+    name = pod.removeprefix("pod/")
+    return name if "/" in name else f"{namespace or 'default'}/{name}"
+
+
 def _note(scope: ReadScope) -> str:
     """Return what could not be read, "" if nothing."""
     return f"\nYou may not list {missing_rights(scope.forbidden)}: evaluated without them." if scope.forbidden else ""
@@ -126,7 +132,8 @@ def _pod(objects: ListedObjects, key: str) -> PodObject:
     if key not in by_key:
         name = key.rpartition("/")[2]
         same = [other for other in by_key if other.endswith(f"/{name}")]
-        hint = f"; there is {same[0]}: -n {same[0].partition('/')[0]}" if same else did_you_mean(key, by_key)
+        hint = f"; there is {same[0]}: -n {same[0].partition('/')[0]}" if same else ""
+        hint = hint or pods_of_workload(name, by_key) or did_you_mean(key, by_key)
         raise CommandProblem(f"there is no pod {key}{hint}")
     return by_key[key]
 

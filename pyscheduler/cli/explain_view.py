@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import RenderableType
@@ -35,6 +35,15 @@ def view(found: Explanation, headline: str = "") -> Iterator[RenderableType]:
     if found.feasible:
         yield ""
         yield _scores(found)
+
+
+def pods_of_workload(name: str, keys: Iterable[str]) -> str:
+    """Return `; there are NAMESPACE/NAME-..., ...` of the pods that a workload of this name creates, "" without any."""
+    found = sorted(key for key in keys if key.partition("/")[2].startswith(f"{name}-"))
+    if not found:
+        return ""
+    more = f" and {len(found) - _SHOWN_NAMES} more" if len(found) > _SHOWN_NAMES else ""
+    return f"; there {'is' if len(found) == 1 else 'are'} {', '.join(found[:_SHOWN_NAMES])}{more}"
 
 
 def _headline(found: Explanation) -> str:

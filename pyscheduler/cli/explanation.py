@@ -143,6 +143,8 @@ def _explain(context: Context, found: Pod, known: Json, group: GroupRow | None) 
     feasible = _feasible(evaluated)
     state = State.BOUND if node else State.FITS if feasible else State.UNSCHEDULABLE
     error = evaluated.get("error", "")
+    if found.scheduler_name not in context.profiles:
+        error = f"{error}; profiles of the configuration: {', '.join(context.profiles)}"
     return Explanation(
         state=state,
         feasible=feasible,

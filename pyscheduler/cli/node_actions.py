@@ -92,7 +92,7 @@ def _chosen_pool(pools: Mapping[str, NodePool], name: str | None) -> NodePool:
     if name is None:
         raise CommandProblem(f"--pool is required, as there are several: {', '.join(pools) or 'none'}")
     if name not in pools:
-        hint = did_you_mean(name, pools) or f"; there are {', '.join(pools) or 'none'}"
+        hint = did_you_mean(name, pools) or (f"; pools: {', '.join(pools)}" if pools else "")
         raise CommandProblem(f"--pool: there is no pool {name!r}{hint}")
     return pools[name]
 

@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 from pyscheduler.cli import options, replay_view
 from pyscheduler.cli.batch_command import OUTPUT
 from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.cli.explain_view import pods_of_workload
 from pyscheduler.cli.explanation import Explanation, explain_in_context
 from pyscheduler.cli.progress_bar import ProgressBar
 from pyscheduler.cli.replay_view import EXCEPTION, DifferingCommand, Json, PodAttempts, RecordingSummary
@@ -207,10 +208,9 @@ def _find_attempts(files: list[Path], pod: tuple[str, str], number: int | None, 
         found += attempts.read(reader, _read_with_progress(reader))
         is_torn = is_torn or reader.is_torn
     if not any(each.number for each in found):
-        is_recorded = bool(attempts.uids)
-        raise CommandProblem(
-            f"pod {key} has no attempt in the recording" if is_recorded else f"no pod {key} was recorded"
-        )
+        if attempts.uids:
+            raise CommandProblem(f"pod {key} has no attempt in the recording")
+        raise CommandProblem(f"no pod {key} was recorded{pods_of_workload(pod[1], attempts.names)}")
     chosen = _choose_attempt([each for each in found if each.number], number, at)
     return PodAttempts(key, found, chosen.number or 0, _explain_attempt(chosen), is_torn)
 

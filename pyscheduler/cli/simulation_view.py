@@ -17,7 +17,9 @@ from pyscheduler.cli.task_view import duration
 from pyscheduler.simulator.report import JobResult, JobSummary, SimulationResult
 
 _SHOWN_REASONS: Final = 10
-LEGEND: Final = "Queues and arrivals: jobs started; mean, longest wait; share of the cpu time of all pods."
+LEGEND: Final = (
+    "A job is a group, or a pod without one; it has started once its minimum has nodes, and waits from its arrival on."
+)
 _PIPED_WIDTH: Final = 160
 """Columns of a table that is not printed to a terminal."""
 
@@ -81,13 +83,14 @@ def sections(results: Sequence[SimulationResult]) -> Iterator[ReportTable]:
     yield ReportTable("", [(name, [text(result) for result in results]) for name, text in _FIGURES])
     resources = dict.fromkeys(resource for result in results for resource in result.utilization)
     rows = [(name, [f"{result.utilization.get(name, 0.0):.1%}" for result in results]) for name in resources]
-    yield ReportTable("Requested, mean", rows)
-    for heading, summaries in (("Queues", _queues), ("Arrivals", _arrivals)):
-        names = sorted({each.name for result in results for each in summaries(result)})
+    if rows:
+        yield ReportTable("Requested share of the nodes", rows)
+    for kind, summaries in (("Queue", _queues), ("Arrival", _arrivals)):
         by_name = [{each.name: each for each in summaries(result)} for result in results]
-        found = [(name or "(at time 0)", [_summary(each.get(name)) for each in by_name]) for name in names]
-        if found:
-            yield ReportTable(heading, found)
+        for name in sorted({name for found in by_name for name in found}):
+            found = [each.get(name) for each in by_name]
+            rows = [(label, ["-" if each is None else text(each) for each in found]) for label, text in _SUMMARY]
+            yield ReportTable(f"{kind} {name}" if name else "Created at time 0", rows)
 
 
 def pending_jobs(result: SimulationResult) -> list[Pending]:
@@ -128,15 +131,21 @@ _FIGURES: Final[Sequence[tuple[str, Callable[[SimulationResult], str]]]] = (
     ("Wait, p50", lambda result: duration(result.waiting.p50)),
     ("Wait, p95", lambda result: duration(result.waiting.p95)),
     ("Wait, longest", lambda result: duration(result.waiting.longest)),
-    ("Last job ended after", lambda result: duration(result.makespan)),
+    ("Last job ended after", lambda result: duration(result.makespan) if result.pods.ended else "-"),
     ("Simulated", lambda result: duration(result.seconds)),
     ("Pods created", lambda result: f"{result.pods.created}"),
     ("Pods ended", lambda result: f"{result.pods.ended}"),
     ("Pods evicted", lambda result: f"{result.pods.evicted}"),
     ("Pods lost with nodes", lambda result: f"{result.pods.lost}"),
     ("Pods pending at the end", lambda result: f"{result.pods.pending}"),
-    ("Held by incomplete groups", lambda result: core_hours(result.idle_cpu_seconds)),
-    ("Lost by evictions", lambda result: core_hours(result.lost_cpu_seconds)),
+    ("Idle in incomplete groups", lambda result: core_hours(result.idle_cpu_seconds)),
+    ("Lost in runs cut short", lambda result: core_hours(result.lost_cpu_seconds)),
+)
+_SUMMARY: Final[Sequence[tuple[str, Callable[[JobSummary], str]]]] = (
+    ("  Jobs started", lambda each: f"{each.started} of {each.jobs}"),
+    ("  Wait, mean", lambda each: duration(each.mean_wait)),
+    ("  Wait, longest", lambda each: duration(each.longest_wait)),
+    ("  Share of all cpu time", lambda each: f"{each.cpu_share:.0%}"),
 )
 
 
@@ -146,10 +155,3 @@ def _queues(result: SimulationResult) -> Iterable[JobSummary]:
 
 def _arrivals(result: SimulationResult) -> Iterable[JobSummary]:
     return result.arrivals
-
-
-def _summary(each: JobSummary | None) -> str:
-    if each is None:
-        return "-"
-    waits = f"{duration(each.mean_wait)}, {duration(each.longest_wait)}"
-    return f"{each.started} of {each.jobs}; {waits}; {each.cpu_share:.0%}"

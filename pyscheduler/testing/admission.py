@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.kube.paths import NODES, PODS
+from pyscheduler.kube.pod_defaults import default_container_requests
 from pyscheduler.testing.builders import PodBuilder, plain_copy
 from pyscheduler.testing.kinds import PRIORITY_CLASSES
 from pyscheduler.testing.objects import Manifest, Objects, named, timestamp, with_condition
@@ -73,6 +74,7 @@ def _default_pod(pod: Manifest, current: Manifest | None, scheduler_name: str) -
     if current is not None:
         spec |= {key: current["spec"][key] for key in _KEPT if key in current["spec"] and key not in spec}
     spec.setdefault("schedulerName", scheduler_name)
+    default_container_requests(spec)
 
 
 def _resolve_priority(obj: Manifest, classes: list[Manifest]) -> None:

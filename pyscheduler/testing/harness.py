@@ -207,8 +207,8 @@ class Harness(HarnessResults):
         """Create or update objects from a manifest of any kind, a dict or YAML text. ValueError names what is wrong.
 
         Fields that the API server sets are set: uid, creationTimestamp and resourceVersion, the namespace `default`,
-        and the priority of a pod's class. A pod without schedulerName gets that of the first profile. An update keeps
-        the status fields and the node that the manifest does not set.
+        the priority of a pod's class, and requests of containers that state only limits. A pod without schedulerName
+        gets that of the first profile. An update keeps the status fields and the node that the manifest does not set.
         """
         for each in documents(manifest):
             kind = self._kinds.of(each)

@@ -77,6 +77,19 @@ def test_api_server_sets_identity_namespace_scheduler_and_priority() -> None:
     assert wanted.items() <= created["spec"].items()
 
 
+def test_requests_that_only_limits_state_are_set_for_each_container() -> None:
+    harness = Harness()
+    resources = {"requests": {"memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
+    container = {"name": "main", "image": "app:1", "resources": resources}
+    harness.apply({**pod_of("a"), "spec": {"containers": [container, {"name": "idle"}], "initContainers": [container]}})
+    created = harness.pod("a")
+    assert created is not None
+    for each in (created["spec"]["containers"][0], created["spec"]["initContainers"][0]):
+        assert each["resources"]["requests"] == {"cpu": "2", "memory": "1Gi"}
+    assert created["spec"]["containers"][1] == {"name": "idle"}
+    assert resources["requests"] == {"memory": "1Gi"}, "the manifest is not changed"
+
+
 def test_recreated_pod_has_another_uid_and_update_keeps_it() -> None:
     harness = one_node(pod_of("a"))
     first = harness.pods["default/a"].manifest["metadata"]["uid"]

@@ -11,6 +11,7 @@ from pyscheduler.embedded.admission.meta import label_problems, name_problem
 from pyscheduler.embedded.admission.quantities import canonicalize_quantities, negative
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.status import Cause, duplicate, invalid_value, required, unsupported
+from pyscheduler.kube.pod_defaults import default_requests
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -59,13 +60,7 @@ def _default_container(container: Json, host_network: bool, path: str) -> None:
     resources = container.setdefault("resources", {})
     if resources:
         canonicalize_quantities(resources, "requests", "limits", at=f"{path}.resources")
-        _default_requests(resources)
-
-
-def _default_requests(resources: Json) -> None:
-    limits = resources.get("limits")
-    if limits:
-        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+        default_requests(resources)
 
 
 def _pull_policy(image: str) -> str:

@@ -51,9 +51,11 @@ class AttemptReader:
     """Finds the attempts of the pods of one name; there may have been several, one after the other."""
 
     def __init__(self, namespace: str, name: str) -> None:
-        self._key = namespace, name
+        self._key, self._prefix = (namespace, name), f"{name}-"
         self.uids: set[str] = set()
         """UIDs of the pods of this name that the recordings have shown."""
+        self.names: set[str] = set()
+        """`namespace/name` of pods that have this name and an ending: those of a workload of the name."""
         self._attempts = 0
         """Number of attempts in all recordings up to now."""
         self._times, self._indexes = array("d"), array("q")
@@ -67,6 +69,8 @@ class AttemptReader:
                 pod = pod_of_event(record.payload)
                 if pod is not None and (pod.namespace, pod.name) == self._key:
                     self.uids.add(pod.uid)
+                elif pod is not None and pod.name.startswith(self._prefix):
+                    self.names.add(f"{pod.namespace}/{pod.name}")
             elif record.kind == RecordKind.CYCLE and not record.returned_none:
                 self._times.append(record.time or 0.0)
                 self._indexes.append(index)

@@ -235,6 +235,24 @@ def test_pod_of_a_scheduler_that_the_configuration_lacks_is_an_error(dump: Path,
     result = run(dump, "p", node("n"), other, flags=("--config", str(config)))
     assert result.exit_code == 1
     assert 'profile not found for scheduler name "volcano"' in result.output
+    assert "profiles of the configuration: default-scheduler" in result.output
+
+
+@pytest.mark.parametrize("name", ["web", "deployment/web", "pod/web"])
+def test_name_of_a_workload_is_answered_with_its_pods(dump: Path, name: str) -> None:
+    result = run(dump, name, node("n"), *(pod(f"web-{i}") for i in range(5)), pod("webhook"))
+    assert str(result.exception).endswith("; there are default/web-0, default/web-1, default/web-2 and 2 more")
+
+
+def test_pod_may_be_named_as_kubectl_prints_it(dump: Path) -> None:
+    result = run(dump, "pod/web", node("n"), pod("web").namespace("shop"), flags=("-n", "shop"))
+    assert result.stdout.startswith("shop/web has no node yet")
+
+
+def test_container_with_only_limits_requests_them(dump: Path) -> None:
+    container = {"name": "train", "resources": {"limits": {"example.com/gpu": "1"}}}
+    found = explained(dump, "p", node("n"), pod("p").spec(containers=[container]))
+    assert found["rejected"][0]["rejections"][0]["reasons"] == ["Insufficient example.com/gpu"]
 
 
 def test_invalid_object_is_named_by_its_place(dump: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -131,13 +132,32 @@ arrivals:
 
 def test_two_configurations_are_compared_in_columns(simulate: Simulate) -> None:
     code, out, _ = simulate(NODES + GANGS, "--config", DEFAULT, "--config", BATCH)
-    rows = {line[:26].strip(): line[26:].split() for line in out.splitlines()}
+    rows = {name: cells for line in out.splitlines() for name, *cells in [re.split(r"\s{2,}", line)]}
     assert code == 0
     assert out.split()[:2] == ["default.yaml", "batch.yaml"]
-    assert rows["Jobs started"] == ["0", "of", "2", "2", "of", "2"]
+    assert rows["Jobs started"] == ["0 of 2", "2 of 2"]
     assert "Waiting at the end with default.yaml" in out
     assert "Insufficient cpu" in out
     assert "Note with default.yaml: groups hold nodes" in out
+    assert rows["Last job ended after"] == ["-", "2m00s"]
+
+
+def test_every_queue_and_arrival_has_named_figures(simulate: Simulate) -> None:
+    queue = "annotations: {pyscheduler.io/pod-group-queue: research}"
+    pod = NUMBERED.replace("metadata: {", f"metadata: {{{queue}, ").replace("cpu: 1", "cpu: 4")
+    declared = "apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: research}"
+    text = arrival(", count: 3, every: 1, runSeconds: 9", pod) + f"\nobjects: [{{{declared}}}]"
+    code, out, _ = simulate(text, "--config", BATCH)
+    figures = ["Jobs started 3 of 3", "Wait, mean 2s", "Wait, longest 7s", "Share of all cpu time 100%"]
+    assert code == 0
+    for heading in ("Queue research", "Arrival x"):
+        _, _, rest = out.partition(f"\n{heading}")
+        assert [" ".join(line.split()) for line in rest.splitlines()[1:5]] == figures, rest
+
+
+def test_nodes_without_requests_have_no_shares(simulate: Simulate) -> None:
+    code, out, _ = simulate(NODES)
+    assert (code, "Requested share" in out) == (0, False)
 
 
 def test_json_has_every_job_and_all_figures(simulate: Simulate) -> None:

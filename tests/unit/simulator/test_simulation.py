@@ -130,6 +130,16 @@ def test_job_creates_its_next_pod_when_one_has_ended() -> None:
     assert (result.makespan, result.pods.ended) == (30, 5)
 
 
+def test_gpus_that_only_limits_state_are_requested() -> None:
+    container = {"name": "train", "resources": {"limits": {"cpu": "1", "example.com/gpu": 1}}}
+    spec = {"parallelism": 2, "completions": 2, "template": {"spec": {"containers": [container]}}}
+    train = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
+    pools = [{"name": "n", "capacity": {"cpu": 8, "example.com/gpu": 1}}]
+    result = play(scenario(arrival(0, train, runSeconds=10)) | {"nodePools": pools}, DEFAULT)
+    assert [each.started for each in result.jobs] == [0, 10]
+    assert result.utilization["example.com/gpu"] == 1
+
+
 def test_pods_of_a_deployment_stay_until_the_end() -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod_spec()}
     spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
