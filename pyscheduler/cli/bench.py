@@ -165,6 +165,8 @@ microseconds. No checkout and no API server is needed.
 \b
 The table shows the call for one node or pod, and both forms for all nodes. "not written" means that the plain
 form runs for each node: if that takes longer than a decision without the plugin, write filter_all or score_all.
+The line below compares decisions for equal pods, one after the other, which reuse cached results. A difference of
+a few microseconds is noise; a larger one below 0 means that the plugin rejects nodes, which then need no scores.
 If `reads` claims more than the pod of --pod needs, a line shows the smaller claim and what it would save.
 Extension points that are no part of a decision, such as queueSort, podGroup, quota and bind, are not measured.
 

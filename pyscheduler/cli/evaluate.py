@@ -74,14 +74,16 @@ def _evaluate_all(evaluator: Evaluator, lines: Iterable[bytes]) -> bool:
     If the first line is not JSON, neither are those after it, such as the lines of one indented document: they are
     not read.
     """
-    is_complete = True
+    is_complete, is_empty = True, True
     for number, line in enumerate(filter(bytes.strip, lines)):
         for result in evaluator.line(line):
             sys.stdout.write(json.dumps(result) + "\n")
-            is_complete = is_complete and "error" not in result
+            is_complete, is_empty = is_complete and "error" not in result, False
         sys.stdout.flush()  # so that another program can alternate between requests and results
         if number == 0 and not is_complete and not _is_json(line):
             break
+    if is_empty:
+        print("pyscheduler: nothing to evaluate: no document has a pod without a node", file=sys.stderr)
     return is_complete
 
 

@@ -20,6 +20,12 @@ from pyscheduler.embedded.status import ApiStatusError
 _SUFFIXES = (".yaml", ".yml", ".json")
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass")
 _CRD = "CustomResourceDefinition"
+_READERS = {
+    "EmbeddedCluster": "--cluster",
+    "Scenario": "`pyscheduler simulate`",
+    "KubeSchedulerConfiguration": "--config",
+}
+"""What reads our own files, which are no objects of the API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,8 @@ def _objects(document: Any, place: str) -> Iterator[Manifest]:
             raise CommandProblem(f"{place}: {field}: is required; write it as for `kubectl apply`")
     meta = document.get("metadata")
     if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
-        raise CommandProblem(f"{place}: metadata.name: is required, or metadata.generateName")
+        hint = f"; a {document['kind']} is read by {_READERS[document['kind']]}" if document["kind"] in _READERS else ""
+        raise CommandProblem(f"{place}: metadata.name: is required, or metadata.generateName{hint}")
     yield Manifest(place, document)
 
 
@@ -119,7 +126,9 @@ def _resource(api: Api, manifest: Manifest) -> Resource:
     version, kind = manifest.kind
     resource = api.state.registry.of_kind(version, kind)
     if resource is None:
-        hint = "apply its CustomResourceDefinition, or correct apiVersion and kind"
+        served = sorted({each.api_version for each in api.state.registry if each.kind == kind})
+        others = f"; {kind} is served in {', '.join(served)}" if served else ""
+        hint = f"apply its CustomResourceDefinition, or correct apiVersion and kind{others}"
         raise CommandProblem(f"{manifest.place}: kind: no {kind} in {version} is served; {hint}")
     return resource
 

@@ -174,7 +174,7 @@ class _Inputs:
     help="Create the objects of a manifest file or folder. May be repeated.",
 )
 @option("--watch", section=_WORKLOADS, is_flag=True, help="Show nodes and pods as they change, until Ctrl-C.")
-@option("--once", section=_WORKLOADS, is_flag=True, help="Exit when every pod is bound or final.")
+@option("--once", section=_WORKLOADS, is_flag=True, help="Exit when every pod is bound or final; 1 if not in time.")
 @option(
     "--timeout",
     section=_WORKLOADS,

@@ -235,9 +235,14 @@ class _Expansion:
         """Warn about args of an unavailable in-tree plugin; report an error for any other unknown name."""
         if name in self._catalogue.unimplemented:
             self._report.warn(f'{path}: plugin "{name}" does nothing, its args have no effect')
-        else:
+        elif not self._is_reported(name):
             unknown = f'plugin "{name}" does not exist{self._catalogue.hint(name)}'
             self._report.add(f"{path}.name", self._catalogue.explain_unknown(name) or unknown)
+
+    def _is_reported(self, name: str) -> bool:
+        """Return True if a class of this name is enabled by an import path that fails, which is an error already."""
+        enabled = (ref.name for point in _SETS for ref in self._set(point).enabled)
+        return any(is_import_path(each) and each.rpartition(":")[2] == name for each in enabled)
 
     def _untyped(self, plugin: PluginRegistration, args: Mapping[str, Any], path: str) -> dict[str, Any]:
         """Return the args without apiVersion and kind, which are validated if present."""

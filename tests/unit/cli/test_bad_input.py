@@ -84,6 +84,18 @@ MANIFESTS = [
     pytest.param("just text", "bad.yaml: ", "must be a Kubernetes object", id="not an object"),
     pytest.param("apiVersion: v1\nkind: Pod", "bad.yaml: ", "metadata.name: is required", id="no name"),
     pytest.param(
+        "apiVersion: pyscheduler.io/v1\nkind: Scenario\nnodePools: []",
+        "bad.yaml: ",
+        "a Scenario is read by `pyscheduler simulate`",
+        id="scenario",
+    ),
+    pytest.param(
+        "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: a}",
+        "bad.yaml: ",
+        "PodGroup is served in scheduling.volcano.sh/v1beta1, scheduling.x-k8s.io/v1alpha1",
+        id="other group",
+    ),
+    pytest.param(
         "apiVersion: v1\nkind: Podd\nmetadata: {name: a}", "bad.yaml: ", "no Podd in v1 is served", id="no such kind"
     ),
     pytest.param(

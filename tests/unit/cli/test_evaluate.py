@@ -425,8 +425,9 @@ def test_exit_code_is_1_if_a_result_is_an_error(
     command.append(str(file))
     with pytest.raises(SystemExit) as ended:
         main()
-    printed = capsys.readouterr().out
+    printed, notes = capsys.readouterr()
     assert (ended.value.code, len(printed.splitlines())) == (code, count)
+    assert ("nothing to evaluate" in notes) == (count == 0)
     assert ("the input must be one JSON document per line" in printed) == ("not valid JSON" in printed)
 
 

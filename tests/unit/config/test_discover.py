@@ -250,6 +250,12 @@ def test_a_dot_for_the_colon_of_an_import_path_is_reported_with_the_right_form()
     )
 
 
+def test_args_of_a_class_that_cannot_be_imported_are_no_second_problem(folder: Path) -> None:
+    (folder / "broken_here.py").write_text("import nowhere\n")
+    text = enable("broken_here:Mine") + "\n  pluginConfig: [{name: Mine, args: {}}]"
+    assert "No module named 'nowhere'" in only_problem(text)
+
+
 def test_points_of_a_class_are_in_framework_order() -> None:
     assert points_of(plugins.Second) == ("preFilter", "filter")
     assert points_of(plugins.Chatty) == ("filter", "score")
