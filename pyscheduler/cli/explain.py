@@ -47,6 +47,7 @@ Without the cluster, from a dump of it:
 \b
 Columns:
   NODES            nodes that the same plugins reject for the same reasons; few reasons first
+  WHY NOT          reason, and the plugin that rejects
   WHAT WOULD HELP  change after which the plugin accepts one of these nodes
   TOTAL            weighted sum of the scores of a node that fits, then the plugins with different scores
 """

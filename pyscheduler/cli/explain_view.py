@@ -11,7 +11,7 @@ from rich.table import Table
 from pyscheduler.api.counts import counted
 from pyscheduler.cli.console import escape
 from pyscheduler.cli.explanation import Explanation, NodeScore, RejectedNodes, State
-from pyscheduler.cli.group_rows import GroupRow
+from pyscheduler.cli.group_rows import GATED, INCOMPLETE, WAITING, GroupRow
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 
 _SHOWN_NAMES: Final = 3
@@ -56,6 +56,9 @@ def _headline(found: Explanation) -> str:
         return "waits at a gate: it is not attempted"
     if found.state is State.BOUND:
         return f"is on {found.node}, {_place(found)}"
+    if found.state is State.FITS and found.group is not None and found.group.state in (WAITING, INCOMPLETE, GATED):
+        owner = "queue" if found.group.api == SINGLE_POD else "group"
+        return f"waits for its {owner}; by itself it fits {fits} now"
     if found.state is State.FITS:
         return f"has no node yet, and fits {fits} now"
     return f"is pending: it fits none of {counted(found.nodes, 'node')}"

@@ -51,6 +51,7 @@ Why did this pod get that node, or none? The cluster is as it was at that moment
 \b
 Columns:
   NODES            nodes that the same plugins rejected for the same reasons; few reasons first
+  WHY NOT          reason, and the plugin that rejected
   WHAT WOULD HELP  change after which the plugin would have accepted one of these nodes
   TOTAL            weighted sum of the scores of a node that fitted, then the plugins with different scores
 """

@@ -203,7 +203,14 @@ def test_member_of_a_group_has_its_group_and_queue(dump: Path) -> None:
     found = explained(dump, "g0", node("n", cpu="1"), *members)
     assert (found["state"], found["group"]["name"], found["group"]["needed"]) == ("Fits", "g", 2)
     text = run(dump, "g0", node("n", cpu="1"), *members).stdout
+    assert text.startswith("default/g0 waits for its group; by itself it fits 1 of 1 node now")
     assert "default/g: waiting, 0 of 2 needed have nodes" in text
+
+
+def test_pod_that_its_queue_holds_back_does_not_read_as_if_it_fitted(dump: Path) -> None:
+    member = pod("p").annotation("pyscheduler.io/pod-group-queue", "none")
+    text = run(dump, "p", node("n"), member).stdout
+    assert text.startswith("default/p waits for its queue; by itself it fits 1 of 1 node now")
 
 
 def test_one_node_may_be_chosen(dump: Path) -> None:
