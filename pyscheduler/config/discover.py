@@ -147,7 +147,9 @@ def _module(name: str) -> Any:
 
 
 def _cause(error: BaseException, cwd: str) -> str:
-    where = f" (looked in {cwd} and the installed packages)" if isinstance(error, ModuleNotFoundError) else ""
+    where = ""
+    if isinstance(error, ModuleNotFoundError):
+        where = f" (looked in {cwd} and the installed packages; start in its folder, or add that to PYTHONPATH)"
     return f"{type(error).__name__}: {text_of(error)}{where}"
 
 

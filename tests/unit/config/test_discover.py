@@ -250,6 +250,11 @@ def test_a_dot_for_the_colon_of_an_import_path_is_reported_with_the_right_form()
     )
 
 
+def test_module_that_is_not_found_says_where_to_start(folder: Path) -> None:
+    expected = f"(looked in {folder} and the installed packages; start in its folder, or add that to PYTHONPATH)"
+    assert expected in only_problem(enable("nowhere_at_all:Mine"))
+
+
 def test_args_of_a_class_that_cannot_be_imported_are_no_second_problem(folder: Path) -> None:
     (folder / "broken_here.py").write_text("import nowhere\n")
     text = enable("broken_here:Mine") + "\n  pluginConfig: [{name: Mine, args: {}}]"
