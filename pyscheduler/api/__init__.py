@@ -101,6 +101,7 @@ from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSe
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.reads import NodeFields, Reads
+from pyscheduler.api.selection_index import SelectionIndex
 from pyscheduler.api.timed import TimedPlugin, TimeUpdate
 from pyscheduler.api.topology import (
     NO_DOMAIN,
@@ -228,6 +229,7 @@ __all__ = [
     "ResourceKind",
     "ScorePlugin",
     "Scores",
+    "SelectionIndex",
     "Selector",
     "Skip",
     "StateKey",

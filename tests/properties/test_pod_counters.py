@@ -26,7 +26,10 @@ VALUES = st.sampled_from(["1", "2"])
 NAMESPACES = st.sampled_from(["red", "blue"])
 KEYS = st.sampled_from(["app", "tier"])
 ONE_OF = st.builds(Requirement, KEYS, st.just("In"), st.lists(VALUES, min_size=1, max_size=2).map(tuple))
-OTHERS = st.builds(Requirement, KEYS, st.sampled_from(["Exists", "DoesNotExist"]))
+OTHERS = st.one_of(
+    st.builds(Requirement, KEYS, st.sampled_from(["Exists", "DoesNotExist"])),
+    st.builds(Requirement, KEYS, st.just("NotIn"), st.tuples(VALUES)),
+)
 SELECTORS = st.one_of(
     st.lists(ONE_OF, min_size=1, max_size=2).map(lambda found: Selector(tuple(found))),
     st.lists(ONE_OF | OTHERS, max_size=2).map(lambda found: Selector(tuple(found))),

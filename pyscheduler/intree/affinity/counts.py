@@ -21,7 +21,7 @@ from pyscheduler.api import (
 from pyscheduler.api.pod import LARGE
 from pyscheduler.intree._term_matcher import SMALL, MappingRows
 from pyscheduler.intree.affinity.matching import PeersMatcher, are_many, included_by_all, rows_of, times_included
-from pyscheduler.intree.affinity.terms import NO_LABELS, NO_TERMS, Labels, Peers, Term, WeightedTerm, affinity_terms
+from pyscheduler.intree.affinity.terms import NO_TERMS, Labels, Peers, Term, WeightedTerm, affinity_terms
 
 _MANY = 256
 """Number of terms of a pod above which its counts are not cached."""
@@ -96,7 +96,7 @@ class PodsMatchingAllTerms(_TermCount):
     def selection(self) -> PodSelection:
         if any(peers.selector is None for peers in self.peers):
             return []
-        return [[label for labels in _labels_of_each(self.peers) for label in labels]]
+        return [[label for labels in labels_of_each(self.peers) for label in labels]]
 
     def of(self, signature: PodSignature) -> int:
         return int(all(peers.include(signature) for peers in self.peers))
@@ -119,7 +119,7 @@ class MatchingTermCount(_TermCount):
 
     @property
     def selection(self) -> PodSelection:
-        return _labels_of_each(self.peers)
+        return labels_of_each(self.peers)
 
     def of(self, signature: PodSignature) -> int:
         return sum(peers.include(signature) for peers in self.peers)
@@ -176,7 +176,7 @@ class AffinityWeight(_TermCount):
         if isinstance(self.incoming_pod, IncomingPod):
             return None
         of_existing = PodRequirement(ScoringTerms(self.required_weight), {*self.incoming_pod.terms, TOO_MANY_TERMS})
-        return [[of_existing], *_labels_of_each(term.peers for term, _ in self.preferred)]
+        return [[of_existing], *labels_of_each(term.peers for term, _ in self.preferred)]
 
     def of(self, signature: PodSignature) -> int:
         own = sum(self._weigh(weight) for term, weight in self.preferred if term.peers.include(signature))
@@ -298,11 +298,10 @@ _scoring_terms_by_signature: WeakKeyDictionary[PodSignature, dict[int, Mapping[s
 """By signature and weight of required terms. An entry is dropped with the last pod of its signature."""
 
 
-def _labels_of_each(several: Iterable[Peers]) -> PodSelection:
+def labels_of_each(several: Iterable[Peers]) -> PodSelection:
     """Return the labels that each of the selectors requires, without nil selectors, which match no pod."""
-    selection = []
-    for peers in several:
-        if peers.selector is not None:
-            in_any = peers.namespace_selector is not None and peers.namespace_selector.matches(NO_LABELS)
-            selection.append(required_labels(peers.selector, None if in_any else peers.namespaces))
-    return selection
+    return [
+        required_labels(each.selector, each.namespaces if each.namespace_selector is None else None)
+        for each in several
+        if each.selector is not None
+    ]

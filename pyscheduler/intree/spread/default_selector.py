@@ -5,16 +5,15 @@ Matches kube-scheduler's DefaultSelector. A pod that no Service or owner selects
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from pyscheduler.api import Handle, PodSignature, Requirement, ResourceKind, Selector
+from pyscheduler.api import Handle, PodSignature, Requirement, ResourceKind, SelectionIndex, Selector, required_labels
 from pyscheduler.api.match import SelectorError
 from pyscheduler.api.objects import LabelSelector
 from pyscheduler.intree._label_selectors import read_selector
-from pyscheduler.intree._object_index import Key, ObjectIndex
 
 SERVICES = ResourceKind("", "v1", "services", "Service")
 REPLICATION_CONTROLLERS = ResourceKind("", "v1", "replicationcontrollers", "ReplicationController")
@@ -45,13 +44,9 @@ class DefaultSelectors:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._owned = {owner: handle.objects[kind] for owner, kind in _OWNERS.items()}
-        services = handle.objects[SERVICES]
-        self._services: ObjectIndex[_Service] = ObjectIndex(
-            handle,
-            SERVICES,
-            lambda key: _service(key, services[key]) if key in services else None,
-            _Service.first_label,
-        )
+        self._services = handle.objects[SERVICES]
+        self._index: SelectionIndex[tuple[str, str]] = SelectionIndex()
+        self._version = -1
 
     def of(self, signature: PodSignature, last: DefaultSelector | None) -> DefaultSelector:
         """Return the current selector, without requirements if nothing selects the pod.
@@ -78,41 +73,43 @@ class DefaultSelectors:
 
     def _deduce(self, signature: PodSignature, by_owner: Json | None) -> Selector:
         labels: dict[str, Any] = {}
-        for service in self._services_of(signature):
-            labels.update(service.selector)
+        self._index_services()
+        for key in self._index.candidates(signature):
+            of_service = self._services[key]["spec"]["selector"]  # well-formed, or it would not be in the index
+            if of_service.items() <= signature.labels.items():
+                labels.update(of_service)
         requirements: set[Requirement] = set()
         if by_owner is not None and signature.owner is not None:
             if _OWNERS[signature.owner.api_version, signature.owner.kind] is REPLICATION_CONTROLLERS:
                 labels.update(by_owner)
             else:
                 requirements.update(_requirements(by_owner))
-        requirements.update(Requirement(key, "In", (str(value),)) for key, value in labels.items())
+        requirements.update(_equal(labels))
         # Sorted, so that the pods of one group share one selector and thereby its counts.
         return Selector(tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values))))
 
-    def _services_of(self, signature: PodSignature) -> Iterator[_Service]:
-        for label in signature.labels.items():
-            for service in self._services.by_value((signature.namespace, *label)).values():
-                if service.selector.items() <= signature.labels.items():
-                    yield service
+    def _index_services(self) -> None:
+        """Apply the changes since the last call."""
+        version = self._handle.objects.version(SERVICES)
+        changed = self._handle.objects.changed_since(SERVICES, self._version)
+        if changed is None:
+            self._index = SelectionIndex()
+        for key in self._services if changed is None else changed:
+            self._index.discard(key)
+            labels = _service_labels(self._services.get(key))
+            if labels:
+                self._index.add(key, [required_labels(Selector(_equal(labels)), (key[0],))])
+        self._version = version  # not before: after an exception the changes are applied again
 
 
-class _Service(NamedTuple):
-    """Selector of a Service, with at least one label."""
-
-    namespace: str
-    selector: Json
-
-    def first_label(self) -> Iterable[Hashable]:
-        """Return the label by which the Service is found."""
-        return ((self.namespace, *next(iter(self.selector.items()))),)
+def _service_labels(service: Json | None) -> Json:
+    """Return the labels that a Service selects by, {} if it is malformed."""
+    labels = _selector_in(service or {}) or {}
+    return labels if all(isinstance(value, str) for value in labels.values()) else {}
 
 
-def _service(key: Key, obj: Json | None) -> _Service | None:
-    selector = _selector_in(obj) if obj is not None else None
-    if not selector or not all(isinstance(value, str) for value in selector.values()):
-        return None
-    return _Service(key[0], selector)
+def _equal(labels: Json) -> tuple[Requirement, ...]:
+    return tuple([Requirement(key, "In", (str(value),)) for key, value in labels.items()])
 
 
 def _selector_in(obj: Json) -> Json | None:

@@ -140,6 +140,17 @@ def test_default_selector_is_cached_until_service_or_owner_changes() -> None:
     assert selectors.of(signature, seen[-1]).selector is found[-1]
 
 
+def test_hundreds_of_services_with_common_labels_are_found_by_their_own() -> None:
+    handle, chart = empty_handle(), {"component": "server", "managed-by": "chart"}
+    selectors = DefaultSelectors(handle)
+    for i in range(300):
+        handle.objects.set(*service(f"s{i}", **chart, app=f"app-{i}"))
+    built = pod("one").label("component", "server").label("managed-by", "chart").label("app", "app-7").build()
+    assert len(selectors.of(built.signature, None).selector.requirements) == 3
+    candidates = selectors._index.candidates(built.signature)
+    assert len(candidates) <= 3, f"the pod is compared with {len(candidates)} Services"
+
+
 # -- default constraints in the plugin ---------------------------------------------------------------------------------
 
 

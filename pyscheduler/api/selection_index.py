@@ -1,0 +1,110 @@
+"""Index of pod selections: of thousands of terms, counts or Services, few select a pod."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from pyscheduler.api.pod import PodSignature
+from pyscheduler.api.topology import PodAttributes, PodLabel, PodRequirement, PodSelection
+
+M = TypeVar("M", bound=Hashable)
+UNREADABLE = (object(),)
+"""Values of pods whose attributes cannot be read, and which may have any."""
+
+
+class ByValue(dict[Hashable, dict[M, None]]):
+    """Members by the values of one PodAttributes."""
+
+    def add(self, member: M, values: Iterable[Hashable]) -> None:
+        """Add a member with these values."""
+        for value in values:
+            self.setdefault(value, {})[member] = None
+
+    def discard(self, member: M, values: Iterable[Hashable]) -> None:
+        """Remove a member that was added with these values."""
+        for value in values:
+            members = self.get(value, {})
+            members.pop(member, None)
+            if not members:
+                self.pop(value, None)
+
+    def find(self, values: Collection[Hashable]) -> dict[M, None]:
+        """Return the members with one of the values, for UNREADABLE all of them."""
+        found: dict[M, None] = {}
+        for value in self if values is UNREADABLE else values:
+            found.update(self.get(value, {}))
+        return found
+
+
+class SelectionIndex(Generic[M]):
+    """Members by one requirement of each alternative of their selections, the one that the fewest members have.
+
+    So a pod is compared only with the members that require one of its labels, or of its other attributes.
+    """
+
+    def __init__(self) -> None:
+        self.unindexed: dict[M, None] = {}
+        """Members that may select any pod."""
+        self._requirements: dict[M, Sequence[PodRequirement]] = {}
+        self._members: defaultdict[PodAttributes, ByValue[M]] = defaultdict(ByValue)
+
+    def __contains__(self, member: M) -> bool:
+        return member in self._requirements
+
+    def __iter__(self) -> Iterator[M]:
+        return iter(self._requirements)
+
+    @property
+    def attributes(self) -> Collection[PodAttributes]:
+        """Attributes by which members are found, as a live view."""
+        return self._members.keys()
+
+    def add(self, member: M, selection: PodSelection | None) -> Sequence[PodRequirement] | None:
+        """Add a member, or replace it; None selects all pods. Return by what it is found, None if by any pod."""
+        self.discard(member)
+        if selection is None or not all(selection):  # an alternative without requirements selects every pod
+            self.unindexed[member], self._requirements[member] = None, ()
+            return None
+        # Helm charts set some labels equally on all apps, so take the requirements that the fewest members have.
+        chosen = self._requirements[member] = [min(required, key=self._number_of_members) for required in selection]
+        for attributes, values in chosen:
+            self._members[attributes].add(member, values)
+        return chosen
+
+    def _number_of_members(self, requirement: PodRequirement) -> int:
+        members: ByValue[M] = self._members.get(requirement.attributes, ByValue())
+        return sum(len(members.get(value, ())) for value in requirement.values)
+
+    def discard(self, member: M) -> Sequence[PodRequirement]:
+        """Remove a member if it is in the index. Return by what it was found."""
+        self.unindexed.pop(member, None)
+        requirements = self._requirements.pop(member, ())
+        for attributes, values in requirements:
+            self._members[attributes].discard(member, values)
+            if not self._members[attributes]:
+                del self._members[attributes]
+        return requirements
+
+    def candidates(self, signature: PodSignature) -> dict[M, None]:
+        """Return the members that may select pods of the signature, in no particular order."""
+        found = {**self.unindexed}
+        for members, values in lookups(self._members, signature):
+            found.update(members.find(values))
+        return found
+
+
+def lookups(
+    by_attributes: Mapping[PodAttributes, ByValue[M]], signature: PodSignature
+) -> Iterator[tuple[ByValue[M], Collection[Hashable]]]:
+    """Yield the members by each of the attributes that pods of the signature may have, with the values of the pods."""
+    labels = signature.labels
+    for attributes, members in by_attributes.items():
+        if type(attributes) is PodLabel and attributes.key not in labels:  # of hundreds of keys, a pod has few
+            continue
+        try:
+            values = attributes.of(signature)
+        except Exception:
+            values = UNREADABLE
+        yield members, values
