@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api import PodCount, PodSignature, Requirement, Selector
 from pyscheduler.core.state import ClusterState, PodSignatures
+from pyscheduler.core.state import placed as placed_pods
 from pyscheduler.intree.affinity.counts import (
     AffinityWeight,
     ExistingAntiAffinityCount,
@@ -19,11 +21,12 @@ from pyscheduler.intree.affinity.counts import (
 from pyscheduler.intree.affinity.terms import Peers, Term, WeightedTerm, affinity_terms
 from pyscheduler.intree.spread.constraints import MatchingPodCount
 from pyscheduler.testing import PodBuilder, node, pod
+from tests.properties.profiles import quick
 
 ZONE = "zone"
 NODES = ("n1", "n2")
 VALUES = st.sampled_from(["1", "2"])
-NAMESPACES = st.sampled_from(["red", "blue"])
+NAMESPACES = st.sampled_from(["red", "red", "blue"])
 KEYS = st.sampled_from(["app", "tier"])
 ONE_OF = st.builds(Requirement, KEYS, st.just("In"), st.lists(VALUES, min_size=1, max_size=2).map(tuple))
 OTHERS = st.one_of(
@@ -73,19 +76,27 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
     return built.deleting() if draw(st.booleans()) else built
 
 
+@quick(250)
 @given(st.data())
 def test_counts_equal_a_sum_over_all_pods(data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placed_pods, "MOST_COUNTS", data.draw(st.integers(2, 12)))
+        check(data)
+
+
+def check(data: st.DataObject) -> None:
     state, signatures = ClusterState(), PodSignatures()
     for name in NODES:
         state.set_node(node(name).label(ZONE, name).build())
-    built = [data.draw(pods(f"p{i}")).build(signatures) for i in range(data.draw(st.integers(1, 6)))]
+    built = [data.draw(pods(f"p{i}")).build(signatures) for i in range(data.draw(st.integers(1, 8)))]
     existing = [term for each in built for term in affinity_terms(each.signature).anti_affinity]
     preferred = [term for each in built for term, _ in affinity_terms(each.signature).preferred]
     own = data.draw(st.lists(PEERS, min_size=1, max_size=3).map(tuple))
     counts: list[PodCount] = [
         App1(),
         App1(terminating=False),
-        MatchingPodCount(data.draw(NAMESPACES), data.draw(SELECTORS)),
+        MatchingPodCount("red", data.draw(SELECTORS)),
+        *[MatchingPodCount("red", Selector((each,))) for each in data.draw(st.lists(ONE_OF, max_size=3))],
         PodsMatchingAllTerms(own),
         MatchingTermCount(own),
         ExistingAntiAffinityCount(MatchingTerms(_some(data, existing)), ZONE),
@@ -94,16 +105,19 @@ def test_counts_equal_a_sum_over_all_pods(data: st.DataObject) -> None:
         ),
     ]
     placed: dict[str, str] = {}
-    for chosen in data.draw(st.lists(st.sampled_from(built), min_size=1, max_size=12)):
+    for chosen in data.draw(st.lists(st.sampled_from(built), min_size=4, max_size=24)):
         if chosen.uid in placed:
             state.remove(chosen.uid)
             del placed[chosen.uid]
         else:
             placed[chosen.uid] = data.draw(st.sampled_from(NODES))
             state.place(chosen, placed[chosen.uid])
-        for count in counts if data.draw(st.booleans()) else ():
+        for count in data.draw(st.lists(st.sampled_from(counts))):
             cells = state.table().count_pods(count).tolist()
             assert cells == [_sum(count, state, name) for name in NODES], count
+    for uid in placed:
+        state.remove(uid)
+    assert not any(state.placed._index._sets.values()), "the sets are still in the index"
 
 
 def _some(data: st.DataObject, terms: list[Term]) -> frozenset[Term]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 import pytest
@@ -11,10 +12,14 @@ from hypothesis import strategies as st
 from pyscheduler.api import PodRequirement, PodSelection, PodSignature, SelectionIndex, Selector, required_labels
 from pyscheduler.api.selection_index import ByValue
 from pyscheduler.core.state import PodSignatures
+from pyscheduler.testing import pod
 from tests.properties.profiles import assert_caught, quick
-from tests.properties.test_pod_counters import NAMESPACES, SELECTORS, pods
+from tests.properties.test_pod_counters import SELECTORS
 
-NAMES = [f"p{i}" for i in range(4)]
+PODS = [
+    pod().namespace(namespace).label("app", app).label("tier", tier)
+    for namespace, app, tier in product(("red", "blue"), "123", "12")
+]
 
 
 class Pods(NamedTuple):
@@ -30,15 +35,17 @@ class Pods(NamedTuple):
 
 Member = tuple[Pods, ...]
 """It selects the pods of each alternative."""
-MEMBERS = st.lists(st.builds(Pods, SELECTORS, st.none() | st.frozensets(NAMESPACES)), max_size=3).map(tuple)
+MEMBERS = st.lists(st.builds(Pods, SELECTORS, st.sampled_from([None, frozenset({"red"})])), max_size=2).map(tuple)
 
 
 def check(data: st.DataObject) -> None:
     signatures, index = PodSignatures(), SelectionIndex[Member]()
-    seen = [data.draw(pods(name)).build(signatures).signature for name in NAMES]
-    members = data.draw(st.lists(MEMBERS, min_size=1, max_size=6))
+    seen = [each.build(signatures).signature for each in PODS]
+    members = data.draw(st.lists(MEMBERS, min_size=3, max_size=8, unique=True))
     added: set[Member] = set()
-    for member, is_added in data.draw(st.lists(st.tuples(st.sampled_from(members), st.booleans()), max_size=16)):
+    for member, is_added in data.draw(
+        st.lists(st.tuples(st.sampled_from(members), st.booleans()), min_size=4, max_size=16)
+    ):
         if is_added:
             index.add(member, _selection(member))
             added.add(member)
@@ -72,6 +79,15 @@ def test_member_left_in_a_bucket_fails_the_property(monkeypatch: pytest.MonkeyPa
 
     discard = ByValue.discard
     monkeypatch.setattr(ByValue, "discard", discard_first)
+    assert_caught(check, st.data())
+
+
+def test_member_that_takes_its_bucket_along_fails_the_property(monkeypatch: pytest.MonkeyPatch) -> None:
+    def discard_all(self: ByValue[Member], member: Member, values: set[str]) -> None:
+        for value in values:
+            self.pop(value, None)
+
+    monkeypatch.setattr(ByValue, "discard", discard_all)
     assert_caught(check, st.data())
 
 

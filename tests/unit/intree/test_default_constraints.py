@@ -8,6 +8,7 @@ import pytest
 
 from pyscheduler.api import SKIP_SIGNATURE, SKIP_SIGNATURE_GROUP
 from pyscheduler.api.objects import TopologySpreadConstraint
+from pyscheduler.core.framework import object_store
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.intree.spread.default_selector import (
@@ -138,6 +139,18 @@ def test_default_selector_is_cached_until_service_or_owner_changes() -> None:
     handle.objects.set(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 3}))
     handle.objects.set(*service(app="db"))
     assert selectors.of(signature, seen[-1]).selector is found[-1]
+
+
+def test_default_selectors_follow_more_changes_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "KEEP", 1)
+    handle, signature = empty_handle(), RED_WEB.build().signature
+    selectors = DefaultSelectors(handle)
+    handle.objects.set(*service("s", app="web"))
+    assert [each.key for each in selectors.of(signature, None).selector.requirements] == ["app"]
+    handle.objects.remove(SERVICES, "default", "s")
+    for name in ("t", "u", "v"):
+        handle.objects.set(*service(name, team="red"))
+    assert [each.key for each in selectors.of(signature, None).selector.requirements] == ["team"]
 
 
 def test_hundreds_of_services_with_common_labels_are_found_by_their_own() -> None:

@@ -290,7 +290,7 @@ def test_failing_attributes_select_every_pod(world: PlacedPodsFixture) -> None:
     table = world.state.table()
     table.count_pods(SelectedByBroken("web"))
     world.place("w4", "web-2", "n2")
-    world.place("w5", "web", "n2")
+    world.state.place(pod("w5").label("app", "web").label("i", "5").build(world.signatures), "n2")
     assert table.count_pods(SelectedByBroken("web-2")).tolist() == [0, 1, 0]
     assert table.count_pods(SelectedByBroken("web")).tolist() == [1, 1, 2]
 
