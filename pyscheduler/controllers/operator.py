@@ -22,6 +22,7 @@ from pyscheduler.controllers.handlers import POD_GROUPS, GroupKey, registry, set
 from pyscheduler.controllers.podgroup_status import Member, podgroup_status
 from pyscheduler.controllers.status_writer import Json, ObjectStatusWriter
 from pyscheduler.controllers.volcano.controller import VolcanoControllers, patch_status
+from pyscheduler.controllers.volcano.field_managers import field_manager
 from pyscheduler.kube.connection import Connection, ConnectionOptions
 from pyscheduler.kube.credentials import Credentials, load
 from pyscheduler.kube.object_client import ObjectClient
@@ -88,7 +89,8 @@ class PodGroupOperator:
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # otherwise kopf logs each event of each pod
         credentials = await self._credentials()
         statuses, jobs = (Connection(credentials, options, self._clock) for options in (STATUS_LIMIT, JOB_LIMIT))
-        writer = ObjectStatusWriter(partial(patch_status, ObjectClient(statuses)), self._clock.wall)
+        patch = partial(patch_status, ObjectClient(statuses), field_manager(self._volcano_schedulers))
+        writer = ObjectStatusWriter(patch, self._clock.wall)
 
         def enqueue(key: GroupKey, group: Json | None, members: list[Member]) -> None:
             writer.enqueue(POD_GROUPS, key, group, lambda obj, now: podgroup_status(obj, members, now))

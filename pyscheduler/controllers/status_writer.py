@@ -44,10 +44,13 @@ class ObjectStatusWriter:
     def __init__(self, patch: Patch, clock: Callable[[], float]) -> None:
         self._patch, self._clock = patch, clock
         self._pending: dict[tuple[ResourceKind, Key], _Update] = {}
+        self._failed: dict[tuple[ResourceKind, Key], _Update] = {}
+        """Updates to retry later, which a newer state of the object replaces."""
         self._wake = asyncio.Event()
 
     def enqueue(self, kind: ResourceKind, key: Key, obj: Json | None, status: Compute) -> None:
         """Queue an object for an update; only the latest state is kept. None removes it."""
+        self._failed.pop((kind, key), None)
         if obj is None:
             self._pending.pop((kind, key), None)  # the object does not exist or was deleted
             return
@@ -61,12 +64,15 @@ class ObjectStatusWriter:
             await asyncio.sleep(BATCH_SECONDS)
             self._wake.clear()
             batch, self._pending = self._pending, {}
-            failed = {each: update for each, update in batch.items() if not await self._write_if_changed(*each, update)}
-            if failed:
-                await asyncio.sleep(RETRY_SECONDS)
-                for each, update in failed.items():
-                    self._pending.setdefault(each, update)
-                self._wake.set()
+            for each, update in batch.items():
+                if not await self._write_if_changed(*each, update) and each not in self._pending:
+                    self._failed[each] = update
+                    asyncio.get_running_loop().call_later(RETRY_SECONDS, self._retry, each)
+
+    def _retry(self, each: tuple[ResourceKind, Key]) -> None:
+        update = self._failed.pop(each, None)
+        if update is not None:
+            self.enqueue(*each, update.object, update.status)
 
     async def _write_if_changed(self, kind: ResourceKind, key: Key, update: _Update) -> bool:
         """Return True if the status is up to date or was written, False to retry."""

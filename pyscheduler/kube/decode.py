@@ -167,10 +167,11 @@ _status = msgspec.json.Decoder(_Status).decode
 class ObjectDecoder(Generic[T]):
     """Decode lists and watches of one resource into objects of `type`.
 
-    `type` is dict[str, Any], or a struct with `metadata` that has namespace, name, uid and resource_version.
+    `type` is dict[str, Any], or a struct with `metadata` that has namespace, name, uid and resource_version. Dicts are
+    without managedFields, which nothing else reads, unless `managed_fields`.
     """
 
-    def __init__(self, resource: str, type: type[T], refusals: Refusals) -> None:
+    def __init__(self, resource: str, type: type[T], refusals: Refusals, *, managed_fields: bool = False) -> None:
         self._resource = resource
         self._decode: Callable[[msgspec.Raw], T] = msgspec.json.Decoder(type).decode
         event = msgspec.defstruct("Event", [("type", str), ("object", type)])
@@ -179,7 +180,7 @@ class ObjectDecoder(Generic[T]):
         page = msgspec.defstruct("List", [("metadata", _ListMeta), ("items", items, None)])
         self._decode_page: Callable[[bytes], Any] = msgspec.json.Decoder(page).decode
         self._plain = get_origin(type) is dict
-        self._refusals = refusals
+        self._refusals, self._has_managed_fields = refusals, managed_fields
         self.store: Callable[[Item[T], msgspec.Raw], None] | None = None
         """Receives each added, modified or listed object with its JSON; None if nothing needs the JSON."""
 
@@ -265,7 +266,8 @@ class ObjectDecoder(Generic[T]):
         if not identity.name:
             self._refusals.report(self._resource, "", "", ValueError("it has no metadata.name"))
             return Item(identity, None)
-        decoded["metadata"].pop("managedFields", None)
+        if not self._has_managed_fields:
+            decoded["metadata"].pop("managedFields", None)
         return Item(identity, decoded)
 
 

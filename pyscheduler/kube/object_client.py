@@ -78,9 +78,12 @@ class ObjectClient:
         change: Patch,
         type: PatchType = "merge",
         subresource: str = "",
+        field_manager: str = "",
     ) -> None:
         """Patch the object (namespace, name), or its subresource. The result is not decoded: a watch delivers it."""
         path = object_path(kind, *key, subresource)
+        if field_manager:
+            path += f"?{urlencode({'fieldManager': field_manager})}"
         await self._request("PATCH", path, _encode(change), f"application/{type}-patch+json")
 
     async def patch_status(

@@ -16,6 +16,7 @@ from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import Clock
 from pyscheduler.controllers.key_queue import KeyQueue
 from pyscheduler.controllers.status_writer import Key, ObjectStatusWriter
+from pyscheduler.controllers.volcano.field_managers import field_manager, last_other_write
 from pyscheduler.controllers.volcano.job_controller import VolcanoJobController
 from pyscheduler.controllers.volcano.pod_group_status import pod_group_status
 from pyscheduler.controllers.volcano.pods import WatchedPod, record
@@ -27,6 +28,9 @@ from pyscheduler.kube.errors import is_not_found
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler.kube.paths import PODS
 from pyscheduler.kube.reflector import Change, Deleted, Progress, Reflector, Upsert, Watched
+
+TAKEOVER_SECONDS: Final = 600.0
+"""Time without a write after which another writer of a Queue's status counts as gone."""
 
 Json = dict[str, Any]
 _READ_FOR_STATUS: Final = (POD_GROUPS, QUEUES)
@@ -46,7 +50,9 @@ class VolcanoControllers:
     ) -> None:
         """`writer` is for PodGroups and Queues, `connection` for the watch of pods and writes of Jobs."""
         self.store = VolcanoStore(schedulers, self._enqueue)
-        self._writer = writer
+        self._writer, self._manager, self._clock = writer, field_manager(schedulers), clock
+        self._delayed: set[Key] = set()
+        """Queues that are enqueued later, once another writer of their status counts as gone."""
         self._jobs: KeyQueue[Key] = KeyQueue("Volcano Job", self._process_job)
         self._job_controller = VolcanoJobController(
             ObjectClient(connection), self.store, clock.wall, self._jobs.add_after
@@ -78,7 +84,7 @@ class VolcanoControllers:
             meta = change.object["metadata"]
             store((meta.get("namespace", ""), meta["name"]), change.object)
 
-        decoder = ObjectDecoder(kind.plural, Json, Refusals())
+        decoder = ObjectDecoder(kind.plural, Json, Refusals(), managed_fields=kind is QUEUES)
         return Reflector(connection, Watched(kind), decoder, handle, clock, random.Random(), self._handle_progress)
 
     async def run(self) -> None:
@@ -138,18 +144,35 @@ class VolcanoControllers:
 
     def _queue_status(self, key: Key, queue: Json) -> Json:
         """Return the fields to write. All groups of the queue are looked at, so this is not done for each event."""
-        if not self.store.has_our_queue(key):
-            return {}
-        return queue_status(queue, self.store.phases(key[1]), self.store.allocated(key[1]))
+        phases, allocated = list(self.store.phases(key[1])), self.store.allocated(key[1])
+        other = last_other_write(queue, self._manager)
+        if other is not None:
+            remaining = other.at + TAKEOVER_SECONDS - self._clock.wall()
+            if remaining > 0:
+                self._enqueue_later(key, remaining)
+                return {}
+            # Another scheduler may run whose usage does not change; its statuses matter in queues of its own.
+            if not (phases or allocated or other.is_of_this_program):
+                return {}
+        return queue_status(queue, phases, allocated)
+
+    def _enqueue_later(self, queue: Key, seconds: float) -> None:
+        def enqueue() -> None:
+            self._delayed.discard(queue)
+            self._enqueue(QUEUES, queue)
+
+        if queue not in self._delayed:
+            self._delayed.add(queue)
+            asyncio.get_running_loop().call_later(seconds, enqueue)
 
     async def _process_job(self, key: Key) -> None:
         await self._job_controller.process(key)
 
 
-async def patch_status(client: ObjectClient, kind: ResourceKind, key: Key, change: Json) -> None:
+async def patch_status(client: ObjectClient, manager: str, kind: ResourceKind, key: Key, change: Json) -> None:
     """Merge a change into a status; into the object if its kind has no status subresource, as Volcano's PodGroup."""
     try:
-        await client.patch(kind, key, change, subresource="status")
+        await client.patch(kind, key, change, subresource="status", field_manager=manager)
     except ApiError as problem:
         if kind != POD_GROUPS or not is_not_found(problem):
             raise

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyscheduler.api.resources import quantity
 from pyscheduler.controllers.volcano.pod_group_status import PHASES, UNKNOWN
@@ -15,7 +15,11 @@ from pyscheduler.controllers.volcano.pods import RUNNING
 
 DEFAULT_QUEUE = "default"
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
+COUNTED_FIELDS: Final = (*map(str.lower, PHASES), "allocated")
+"""Fields that controllers write; users write the state."""
 _ZERO = {"cpu": 0, "memory": 0}
+_MAX_RESOURCES: Final = 100
+"""Limit of the resources in `allocated`: pods may request thousands of made-up ones, and objects have a limit."""
 
 Json = dict[str, Any]
 
@@ -32,11 +36,19 @@ def queue_status(queue: Mapping[str, Any], phases: Iterable[str], allocated: Map
     once nothing of it runs: groups that wait in it cannot start, and completed ones may be kept for long.
     """
     counts = Counter(phases)
+    declared = _resources(queue.get("spec") or {})
+    listed = sorted(_ZERO | dict(allocated), key=lambda name: (name not in declared, name not in _ZERO, name))
     state = (queue.get("status") or {}).get("state") or OPEN
     if state == CLOSING and not (counts[RUNNING] or counts[UNKNOWN] or any(allocated.values())):
         state = CLOSED
     return {
         "state": state,
         **{phase.lower(): counts[phase] for phase in PHASES},
-        "allocated": {name: quantity(name, amount) for name, amount in sorted((_ZERO | dict(allocated)).items())},
+        "allocated": {name: quantity(name, allocated.get(name, 0)) for name in sorted(listed[:_MAX_RESOURCES])},
     }
+
+
+def _resources(spec: Mapping[str, Any]) -> set[str]:
+    """Return the resources that the queue limits, deserves or guarantees."""
+    amounts = (spec.get("capability"), spec.get("deserved"), (spec.get("guarantee") or {}).get("resource"))
+    return {name for each in amounts for name in each or ()}

@@ -26,7 +26,10 @@ OnChange = Callable[[ResourceKind, Key], None]
 
 
 class VolcanoStore:
-    """PodGroups, Queues, Jobs and their pods. A group or Job belongs to us if it names one of `schedulers`."""
+    """PodGroups, Queues, Jobs and their pods.
+
+    A group or Job belongs to us if it names one of `schedulers`. Others count toward no queue, as in the scheduler.
+    """
 
     def __init__(self, schedulers: Collection[str], on_change: OnChange) -> None:
         self._schedulers, self._on_change = schedulers, on_change
@@ -38,7 +41,7 @@ class VolcanoStore:
         self._by_job: dict[str, dict[str, PodRecord]] = defaultdict(dict)
         self._groups_of_queue: dict[str, dict[Key, None]] = defaultdict(dict)
         self._allocated: dict[Key, Counter[str]] = defaultdict(Counter)
-        """Sum of the requests of pods on nodes, by group, or by ("", queue) for pods without a group."""
+        """Sum of the requests of our pods on nodes, by group, or by ("", queue) for pods without a group."""
         self._job_keys: dict[str, Key] = {}
 
     def set_group(self, key: Key, group: Json | None) -> None:
@@ -101,12 +104,12 @@ class VolcanoStore:
         return is_open(queue) if queue is not None else name == DEFAULT_QUEUE
 
     def phases(self, queue: str) -> Iterator[str]:
-        """Yield the phases of the groups of a queue."""
-        for key in self._groups_of_queue[queue]:
+        """Yield the phases of our groups of a queue."""
+        for key in filter(self.has_our_group, self._groups_of_queue[queue]):
             yield (self.groups[key].get("status") or {}).get("phase") or PENDING
 
     def allocated(self, queue: str) -> Counter[str]:
-        """Return the sum of the requests of the pods of a queue on nodes."""
+        """Return the sum of the requests of our pods of a queue on nodes."""
         total: Counter[str] = Counter(self._allocated.get(("", queue)))
         for key in self._groups_of_queue[queue]:
             total.update(self._allocated.get(key) or {})
@@ -130,16 +133,12 @@ class VolcanoStore:
             return pod.scheduler in self._schedulers
         return all(self.has_our_job((key[0], name)) for name in _job_owners(group))
 
-    def has_our_queue(self, key: Key) -> bool:
-        """Return True if the queue exists and has no groups of another scheduler."""
-        return key in self.queues and all(map(self.has_our_group, self._groups_of_queue[key[1]]))
-
     def _add(self, pod: PodRecord) -> None:
         if pod.group:
             self._by_group[pod.namespace, pod.group][pod.name] = pod
         if pod.job:
             self._by_job[pod.job][pod.name] = pod
-        if pod.is_allocated:
+        if self._counts(pod):
             self._allocated[_bucket(pod)].update(pod.requests)
 
     def _remove(self, pod: PodRecord) -> None:
@@ -152,13 +151,16 @@ class VolcanoStore:
             self._by_job[pod.job].pop(pod.name, None)
             if not self._by_job[pod.job]:
                 del self._by_job[pod.job]
-        if pod.is_allocated:
+        if self._counts(pod):
             allocated = self._allocated[_bucket(pod)]
             allocated.subtract(pod.requests)
             for name in [name for name, amount in allocated.items() if not amount]:
                 del allocated[name]
             if not allocated:
                 del self._allocated[_bucket(pod)]
+
+    def _counts(self, pod: PodRecord) -> bool:
+        return pod.is_allocated and pod.scheduler in self._schedulers
 
     def _change_dependents(self, pod: PodRecord) -> None:
         key = (pod.namespace, pod.group)

@@ -35,9 +35,11 @@ class StatusApi:
     def __init__(self, *problems: Exception) -> None:
         self.problems = list(problems)
         self.phases: list[str] = []
+        self.called = asyncio.Event()
 
     async def patch(self, _kind: ResourceKind, _key: tuple[str, str], change: dict[str, Any]) -> None:
         self.phases.append(change["status"].get("phase", ""))
+        self.called.set()
         if self.problems:
             raise self.problems.pop(0)
 
@@ -48,9 +50,13 @@ async def running_writer(server: StatusApi) -> AsyncIterator[ObjectStatusWriter]
     writer = ObjectStatusWriter(server.patch, lambda: 0.0)
     task = asyncio.create_task(writer.run())
     yield writer
+    await until_idle()
+    task.cancel()
+
+
+async def until_idle() -> None:
     for _ in range(50):
         await asyncio.sleep(0)
-    task.cancel()
 
 
 async def test_burst_of_changes_is_written_once() -> None:
@@ -59,6 +65,25 @@ async def test_burst_of_changes_is_written_once() -> None:
         writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([]))
         writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([RUNNING_MEMBER]))
     assert server.phases == ["Running"]
+
+
+async def test_failing_write_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_writer, "RETRY_SECONDS", 3600.0)
+    server = StatusApi(ApiError(500, "InternalError", "no luck"))
+    async with running_writer(server) as writer:
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([]))
+        await until_idle()
+        writer.enqueue(POD_GROUPS, ("default", "other"), GROUP, status_of([RUNNING_MEMBER]))
+    assert server.phases == ["Pending", "Running"]
+
+
+async def test_newer_state_replaces_a_write_that_is_to_be_retried() -> None:
+    server = StatusApi(ApiError(500, "InternalError", "no luck"))
+    async with running_writer(server) as writer:
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([]))
+        await server.called.wait()
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([RUNNING_MEMBER]))
+    assert server.phases == ["Pending", "Running"]
 
 
 async def test_unchanged_status_is_not_written() -> None:

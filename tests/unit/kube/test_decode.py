@@ -156,6 +156,12 @@ def test_other_kinds_are_dicts_without_managed_fields() -> None:
     assert refusals.resources == ["widgets"]
 
 
+def test_managed_fields_are_decoded_on_request() -> None:
+    decoder = ObjectDecoder("queues", dict[str, Any], Counted(), managed_fields=True)
+    queue = {"metadata": {"name": "q", "managedFields": [{"manager": "kubectl"}]}}
+    assert [item.object for item in decoder.page(body(queue)).items] == [queue]
+
+
 def test_a_problem_is_logged_once_and_counted_every_time(caplog: pytest.LogCaptureFixture) -> None:
     refusals = Counted()
     for _ in range(3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 
 from pyscheduler.api import ResourceKind
+from pyscheduler.clock import rfc3339
 from pyscheduler.controllers import PodGroupOperator
+from pyscheduler.controllers.volcano import controller
 from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, QUEUES
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler.kube.paths import EVENTS, NODES, PODS
-from pyscheduler.testing import node, pod
+from pyscheduler.testing import PodBuilder, node, pod
 from tests.unit.controllers.volcano.jobs import policy, task
 from tests.unit.hollow.live import bind, connected, create_pod, list_objects, until, wait_for
 
@@ -33,6 +36,7 @@ SERVICES = ResourceKind("", "v1", "services", "Service")
 NETWORK_POLICIES = ResourceKind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 CLAIMS = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 Json = dict[str, Any]
+_VERSION: Json = {"apiVersion": "scheduling.volcano.sh/v1beta1"}
 
 
 @dataclass(frozen=True)
@@ -86,20 +90,24 @@ async def run_pod(client: ObjectClient, name: str, phase: str) -> None:
     await client.patch_status(PODS, ("default", name), {"phase": phase})
 
 
+def queue(name: str, **meta: Any) -> Json:
+    return {**_VERSION, "kind": "Queue", "metadata": {"name": name, **meta}, "spec": {}}
+
+
+def pod_group(name: str, queue: str = "q") -> Json:
+    meta = {"name": name, "namespace": "default"}
+    return {**_VERSION, "kind": "PodGroup", "metadata": meta, "spec": {"minMember": 1, "queue": queue}}
+
+
+def member(name: str, group: str, scheduler: str = "pyscheduler") -> PodBuilder:
+    return pod(name).requests(cpu="1500m").annotation("scheduling.k8s.io/group-name", group).scheduler(scheduler)
+
+
 async def test_statuses_of_pod_group_and_queue_follow_the_pods(client: ObjectClient) -> None:
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
-    await client.create(QUEUES, queue)
-    meta = {"name": "g", "namespace": "default"}
-    group = {
-        "apiVersion": queue["apiVersion"],
-        "kind": "PodGroup",
-        "metadata": meta,
-        "spec": {"minMember": 1, "queue": "q"},
-    }
-    await client.create(POD_GROUPS, group)
+    await client.create(QUEUES, queue("q"))
+    await client.create(POD_GROUPS, pod_group("g"))
     await wait_for(client, POD_GROUPS, "g", lambda obj: obj.get("status", {}).get("phase") == "Inqueue")
-    builder = pod("p").requests(cpu="1500m").annotation("scheduling.k8s.io/group-name", "g").scheduler("pyscheduler")
-    await create_pod(client, builder)
+    await create_pod(client, member("p", "g"))
     await run_pod(client, "p", "Running")
     found = await wait_for(client, POD_GROUPS, "g", lambda obj: obj["status"]["phase"] == "Running")
     assert found["status"]["running"] == 1
@@ -112,6 +120,47 @@ async def test_statuses_of_pod_group_and_queue_follow_the_pods(client: ObjectCli
     assert version != done["metadata"]["resourceVersion"]
     idle = await wait_for(client, QUEUES, "q", lambda obj: obj["status"]["completed"] == 1)
     assert idle["status"]["allocated"] == {"cpu": "0", "memory": "0"}
+
+
+async def test_group_of_another_scheduler_does_not_stop_the_status_of_its_queue(client: ObjectClient) -> None:
+    await client.create(QUEUES, queue("q"))
+    for group, scheduler in (("theirs", "other"), ("ours", "pyscheduler")):
+        await client.create(POD_GROUPS, pod_group(group))
+        await create_pod(client, member(group, group, scheduler))
+        await run_pod(client, group, "Running")
+    await client.patch(POD_GROUPS, ("default", "theirs"), {"status": {"phase": "Running"}})
+    status = (await wait_for(client, QUEUES, "q", lambda obj: obj.get("status", {}).get("running") == 1))["status"]
+    assert status["allocated"] == {"cpu": "1500m", "memory": "0"}
+    await client.patch(QUEUES, ("", "q"), {"status": {"state": "Closing"}}, subresource="status")
+    await run_pod(client, "ours", "Succeeded")
+    await wait_for(client, QUEUES, "q", lambda obj: obj["status"]["state"] == "Closed")
+
+
+def written_by(manager: str, ago: float) -> list[Json]:
+    """Return the managedFields of a Queue whose allocated amounts a manager has written."""
+    entry = {"manager": manager, "operation": "Update", "apiVersion": _VERSION["apiVersion"], "subresource": "status"}
+    fields: Json = {"f:status": {"f:allocated": {".": {}, "f:cpu": {}}}}
+    return [{**entry, "time": rfc3339(time.time() - ago), "fieldsType": "FieldsV1", "fieldsV1": fields}]
+
+
+async def test_status_of_a_queue_that_volcano_writes_is_left_alone(client: ObjectClient) -> None:
+    await client.create(QUEUES, queue("current", managedFields=written_by("vc-scheduler", 60)))
+    await client.create(QUEUES, queue("unused", managedFields=written_by("vc-scheduler", 3600)))
+    await client.create(QUEUES, queue("left", managedFields=written_by("vc-scheduler", 3600)))
+    for name in ("current", "left"):
+        await client.create(POD_GROUPS, pod_group(name, name))
+    found = await wait_for(client, QUEUES, "left", lambda obj: obj.get("status", {}).get("inqueue") == 1)
+    assert found["status"]["state"] == "Open"
+    assert ["status" in await client.get(QUEUES, "", name) for name in ("current", "unused")] == [False, False]
+
+
+async def test_status_of_a_queue_is_written_once_volcano_has_stopped_writing_it(
+    client: ObjectClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "TAKEOVER_SECONDS", 61.0)
+    await client.create(POD_GROUPS, pod_group("g"))
+    await client.create(QUEUES, queue("q", managedFields=written_by("vc-scheduler", 60)))
+    await wait_for(client, QUEUES, "q", lambda obj: obj.get("status", {}).get("inqueue") == 1)
 
 
 async def test_job_runs_restarts_and_completes(client: ObjectClient) -> None:

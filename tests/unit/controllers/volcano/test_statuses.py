@@ -72,6 +72,13 @@ def test_queue_counts_groups_by_phase() -> None:
     }  # fmt: skip
 
 
+def test_status_of_a_queue_lists_a_limited_number_of_resources() -> None:
+    requested = {f"example.com/{number}": 1 for number in range(50_000)}
+    queue = {"spec": {"capability": {"example.com/gpu": 8}}}
+    listed = queue_status(queue, [], requested | {"cpu": 1000, "example.com/gpu": 4})["allocated"]
+    assert (len(listed), listed["cpu"], listed["example.com/gpu"]) == (100, "1", "4")
+
+
 @pytest.mark.parametrize(
     ("before", "phases", "allocated", "state"),
     [

@@ -44,7 +44,7 @@ def store(changes: Changes) -> VolcanoStore:
 
 
 def group(queue: str = "q", phase: str = "Running", **meta: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "g", **meta}, "spec": {"queue": queue}, "status": {"phase": phase}}
+    return {"metadata": {"name": "g"} | meta, "spec": {"queue": queue}, "status": {"phase": phase}}
 
 
 def queue(state: str = "Open") -> dict[str, Any]:
@@ -98,12 +98,21 @@ def test_pod_without_a_group_counts_for_its_own_queue(store: VolcanoStore) -> No
 
 def test_group_belongs_to_the_scheduler_of_its_pods(store: VolcanoStore) -> None:
     key = ("ns", "g")
-    store.set_queue(("", "q"), queue())
     assert not store.has_our_group(key)
     store.set_group(key, group())
-    assert (store.has_our_group(key), store.has_our_queue(("", "q"))) == (True, True)
+    assert store.has_our_group(key)
     store.set_pod(("ns", "p"), POD._replace(scheduler="volcano"))
-    assert (store.has_our_group(key), store.has_our_queue(("", "q"))) == (False, False)
+    assert not store.has_our_group(key)
+
+
+def test_groups_and_pods_of_other_schedulers_count_for_no_queue(store: VolcanoStore) -> None:
+    for name, scheduler in (("ours", "ours"), ("theirs", "volcano")):
+        store.set_group(("ns", name), group(name=name))
+        store.set_pod(("ns", name), POD._replace(name=name, group=name, scheduler=scheduler))
+        alone = POD._replace(name=f"{name}-alone", group="", queue="q", scheduler=scheduler)
+        store.set_pod(("ns", alone.name), alone)
+    assert list(store.phases("q")) == ["Running"]
+    assert store.allocated("q") == Counter(cpu=2000)
 
 
 def test_group_without_pods_belongs_to_the_scheduler_of_its_job(store: VolcanoStore) -> None:
@@ -133,6 +142,7 @@ def test_indexes_equal_those_of_a_new_store_after_random_changes() -> None:
         key = ("ns", f"p{rng.randrange(8)}")
         pod = PodRecord(
             "ns", key[1], group=rng.choice(["", "g0", "g1"]), queue=rng.choice(["", "q"]), job=rng.choice(["", "j"]),
+            scheduler=rng.choice(["ours", "theirs"]),
             is_bound=rng.random() < 0.7, phase=rng.choice(["Pending", "Running", "Failed"]),
             requests={"cpu": rng.randrange(3), rng.choice("xy"): 1},
         )  # fmt: skip

@@ -1,0 +1,56 @@
+"""Other writers of a Queue's status, found in its metadata.managedFields.
+
+Volcano's scheduler and controllers write it too, and so does a scheduler of another name; two that write different
+counts would overwrite each other for ever. Tenants cannot write Queues, so the groups and pods that they create in a
+queue do not decide who writes its status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from pyscheduler.controllers.volcano.queue_status import COUNTED_FIELDS
+
+_PROGRAM: Final = "pyscheduler/"
+_MAX_LENGTH: Final = 128
+"""Limit of the API server for the name of a field manager."""
+_COUNTED: Final = {f"f:{name}" for name in COUNTED_FIELDS}
+
+
+class OtherWrite(NamedTuple):
+    """Last write of a Queue's counts by another field manager."""
+
+    manager: str
+    at: float
+
+    @property
+    def is_of_this_program(self) -> bool:
+        """True if it is this program's, for other schedulers."""
+        return self.manager.startswith(_PROGRAM)
+
+
+def field_manager(schedulers: Iterable[str]) -> str:
+    """Return the name of the field manager that writes statuses for schedulers."""
+    return (_PROGRAM + ",".join(sorted(schedulers)))[:_MAX_LENGTH]
+
+
+def last_other_write(queue: Mapping[str, Any], manager: str) -> OtherWrite | None:
+    """Return the last write of counts or allocated amounts by another manager that is still in the status.
+
+    Users write the state only, and clusters without Volcano have no other writer.
+    """
+    entries = queue["metadata"].get("managedFields") or ()
+    others = [each for each in entries if each.get("manager") != manager and _has_counts(each)]
+    writes = [OtherWrite(each.get("manager", ""), _seconds(each["time"])) for each in others if each.get("time")]
+    return max(writes, key=lambda write: write.at, default=None)
+
+
+def _has_counts(entry: Mapping[str, Any]) -> bool:
+    fields = (entry.get("fieldsV1") or {}).get("f:status") or {}
+    return entry.get("subresource") == "status" and not _COUNTED.isdisjoint(fields)
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
