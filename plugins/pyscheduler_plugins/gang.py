@@ -55,6 +55,7 @@ from pyscheduler_plugins.pod_group import (
     is_ready,
     pod_group_spec,
 )
+from pyscheduler_plugins.queues.devices import DEVICE_CLASS
 
 _NODES: StateKey[NodeTable] = StateKey("Gang")
 LONGEST_WAIT = 15 * 60.0
@@ -96,12 +97,15 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
     # -- events --------------------------------------------------------------------------------------------------
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        released = Action.UPDATE_POD_SCALE_DOWN | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TERMINATING
         joined = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         return (
             ClusterEventWithHint(POD, joined, self._on_member_added),
             ClusterEventWithHint(SUCCEEDED_POD, Action.ADD, self._on_member_added),
             ClusterEventWithHint(POD_GROUP.kind, Action.ALL, self._on_group_changed),
-            ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE, self._on_capacity_freed),
+            ClusterEventWithHint(POD, released, self._on_resources_released),
+            ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE, self._on_capacity_added),
+            ClusterEventWithHint(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE, self._on_capacity_added),
             ClusterEventWithHint(
                 POD,
                 Action.DELETE,
@@ -130,16 +134,33 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         return _queue_if(group_key(new or old) == group or (progress is not None and progress.lacks_resources))
 
     def _on_capacity_freed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """Requeue only the unschedulable members of a gang that did not fit; once reserved, they activate the rest."""
+        """Requeue the members that need room, unless the gang itself has released it."""
         group = group_of(pod)
-        progress = self._states.find(group)
-        if progress is None or (
-            event.resource != NODE and (group_of(event.old) == group or not self._concerns_other_gangs(event))
-        ):
+        if group_of(event.old) == group or not self._concerns_other_gangs(event):
             return QueueingHint.SKIP
-        return _queue_if(
-            progress.lacks_resources or (progress.last_failure is not None and progress.last_failure.includes(pod))
-        )
+        progress = self._states.find(group)
+        return _queue_if(progress is not None and progress.needs_room(pod))
+
+    def _on_capacity_added(self, pod: Pod, _: ClusterEvent) -> QueueingHint:
+        """Requeue the members that need room, and try them although the free capacity is the same.
+
+        A node may have lost a taint, and a class may let devices provide an extended resource.
+        """
+        progress = self._states.find(group_of(pod))
+        if progress is None or not progress.needs_room(pod):
+            return QueueingHint.SKIP
+        progress.expire_failure()
+        return QueueingHint.QUEUE
+
+    def _on_resources_released(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        """Requeue a gang that lacks resources once a pod requests less, or another gang may reserve less."""
+        progress = self._states.find(group_of(pod))
+        if progress is None or not progress.lacks_resources:
+            return QueueingHint.SKIP
+        if event.action & Action.UPDATE_POD_SCALE_DOWN:
+            return QueueingHint.QUEUE
+        left = group_of(event.old)
+        return _queue_if(left is not None and (left != group_of(event.new) or not is_live(event.new)))
 
     def _concerns_other_gangs(self, event: ClusterEvent) -> bool:
         """Return False for the end of a reservation during which no other gang failed: they lack the same room."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyscheduler.api import NodeTable, Pod, PodSignature
 from pyscheduler_plugins.pod_group import GroupKey
@@ -15,7 +15,7 @@ from pyscheduler_plugins.pod_group import GroupKey
 RETRY_DELAY = 10.0
 """Seconds for which a gang that did not fit is not retried in an unchanged cluster: kube-scheduler's maximum backoff.
 
-It also bounds the delay after a change that `FreeResources` does not include, such as a removed taint.
+Changes of nodes that `FreeResources` does not include, such as a removed taint, end it at once.
 """
 ACTIVATION_PAUSE = 1.0
 """Seconds for which members do not activate others after a plugin has rejected one before Filter.
@@ -112,6 +112,15 @@ class GangState:
     def in_progress(self) -> set[str]:
         """Members that are reserved, preempting or unschedulable."""
         return {*self.placed, *self.preempting, *(self.last_failure.unschedulable if self.last_failure else ())}
+
+    def needs_room(self, pod: Pod) -> bool:
+        """Return True if room may help the pod: the unschedulable members of a gang activate the rest once reserved."""
+        return self.lacks_resources or (self.last_failure is not None and self.last_failure.includes(pod))
+
+    def expire_failure(self) -> None:
+        """Let members be tried although the free capacity is that of the last failure."""
+        if self.last_failure is not None:
+            self.last_failure = replace(self.last_failure, at=-math.inf)
 
     def place(self, uid: str, number: int) -> None:
         """Record the reservation of a member."""

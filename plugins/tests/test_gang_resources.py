@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyscheduler.testing import pod
+from pyscheduler.testing import node, pod
 from tests.scenarios.devices import device_class
 from tests.scenarios.gangs import Cluster, member
 
@@ -110,3 +110,75 @@ def test_invalid_min_resources_are_reported() -> None:
     cluster.add(member("a0", "a"))
     cluster.run()
     assert cluster.pending_message("a0") == "pod group default/a has an invalid spec.minResources"
+
+
+def test_gang_is_retried_once_a_class_provides_its_resources() -> None:
+    cluster = Cluster(slots=2)
+    cluster.group("a", 1, minResources={"example.com/gpu": "1"})
+    cluster.add(member("a0", "a"))
+    cluster.run()
+    assert cluster.members("a") == 0
+    cluster.apply(device_class(extendedResourceName="example.com/gpu"))
+    cluster.advance(15)
+    assert cluster.members("a") == 1
+
+
+def test_gang_is_retried_once_an_existing_class_provides_its_resources() -> None:
+    cluster = Cluster(slots=2)
+    cluster.apply(device_class())
+    cluster.group("a", 1, minResources={"example.com/gpu": "1"})
+    cluster.add(member("a0", "a"))
+    cluster.run()
+    assert cluster.members("a") == 0
+    cluster.apply(device_class(extendedResourceName="example.com/gpu"))
+    cluster.advance(15)
+    assert cluster.members("a") == 1
+
+
+def test_gang_is_retried_once_a_running_pod_requests_less() -> None:
+    cluster = Cluster()
+    running = pod("busy").requests(cpu="3").on("n")
+    cluster.add(node("n", cpu="4"), running)
+    cluster.group("a", 1, minResources={"cpu": "3"})
+    cluster.add(member("a0", "a"))
+    cluster.run()
+    assert cluster.members("a") == 0
+    cluster.add(running.requests(cpu="1"))
+    cluster.advance(15)
+    assert cluster.members("a") == 1
+
+
+def test_gang_is_retried_once_the_last_pod_leaves_a_group_that_reserves_resources() -> None:
+    cluster = Cluster(slots=4)
+    application(cluster, "w")
+    cluster.run()
+    application(cluster, "x")
+    cluster.run()
+    assert set(cluster.assignments) == {"w-driver"}
+    left = cluster._pods["default/w-driver"]
+    cluster.add(left.label("scheduling.x-k8s.io/pod-group", "other"))
+    cluster.advance(15)
+    assert set(cluster.assignments) == {"w-driver", "x-driver"}
+
+
+def test_gang_is_retried_once_the_last_pod_of_a_group_that_reserves_resources_is_terminating() -> None:
+    cluster = Cluster(slots=4)
+    application(cluster, "w")
+    cluster.run()
+    application(cluster, "x")
+    cluster.run()
+    assert set(cluster.assignments) == {"w-driver"}
+    cluster.add(cluster._pods["default/w-driver"].deleting())
+    cluster.advance(15)
+    assert set(cluster.assignments) == {"w-driver", "x-driver"}
+
+
+def test_gang_is_retried_soon_after_a_taint_was_removed() -> None:
+    cluster = Cluster(slots=1)
+    tainted = node("tainted", cpu="1").taint("a", "b", "NoSchedule")
+    cluster.add(tainted, *cluster.gang("a", 2))
+    cluster.run()
+    cluster.advance(2)
+    cluster.add(node("tainted", cpu="1"))
+    cluster.advance(30)
+    assert cluster.members("a") == 2
