@@ -177,7 +177,7 @@ class QuotaPlugin(Plugin):
         return {}
 
     def surplus(self, queue: str, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> Sequence[EvictionUnit]:  # noqa: ARG002
-        """Return the units to evict so that a queue of `over_quota` is within its quota."""
+        """Return those of the units to evict so that a queue of `over_quota` is within its quota."""
         return ()
 
     @abstractmethod
@@ -230,7 +230,7 @@ class QuotaPlugin(Plugin):
     def reclaim(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
     ) -> Sequence[EvictionUnit] | str:
-        """Return the units to evict so that the group can allocate the request, or why there are none.
+        """Return those of the units to evict so that the group can allocate the request, or why there are none.
 
         `free` is what it can use without evictions.
         """

@@ -6,7 +6,7 @@ score of 0.7 would become 0. Arrays are checked once for all nodes, not node by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
@@ -62,7 +62,17 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and value == value
+    """Return True for a number of at least 0, or infinity: a time that is negative or NaN would be due at once."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return float(value) >= 0
+    except OverflowError:
+        return False
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _is_sequence_of(kind: Callable[[object], bool]) -> Callable[[object], bool]:
@@ -87,8 +97,10 @@ def _is(*kinds: type) -> Callable[[object], bool]:
 _STR: Final = _Valid(_is(str), "a str")
 _BOOL: Final = _Valid(_is(bool, np.bool_), "True or False")
 _UNITS: Final = _is_sequence_of(_is(EvictionUnit))
-_CLAIMS: Final = _Valid(_is_mapping_to(_is_mapping_to(_is(int))), "a mapping of names to mappings of resources to ints")
-_NUMBERS: Final = _Valid(_is_sequence_of(_is_number), "a sequence of numbers")
+_CLAIMS: Final = _Valid(
+    _is_mapping_to(_is_mapping_to(_is_amount)), "a mapping of names to mappings of resources to ints >= 0"
+)
+_NUMBERS: Final = _Valid(_is_sequence_of(_is_number), "a sequence of numbers >= 0")
 QUOTA_RESULTS: Final[Mapping[str, _Valid]] = MappingProxyType(
     {
         **dict.fromkeys(("queue_of", "queue_of_group", "next_queue"), _STR),
@@ -97,10 +109,10 @@ QUOTA_RESULTS: Final[Mapping[str, _Valid]] = MappingProxyType(
         **dict.fromkeys(("is_within_share", "is_guaranteed", "may_preempt", "may_reclaim", "may_reclaim_from"), _BOOL),
         **dict.fromkeys(("claims_of", "changed_claims"), _CLAIMS),
         "accounts_of": _Valid(_is_sequence_of(_is(str)), "a sequence of strs"),
-        "group_share": _Valid(_is_number, "a number"),
+        "group_share": _Valid(_is_number, "a number >= 0"),
         **dict.fromkeys(("min_run_seconds", "seconds_of_turns"), _NUMBERS),
-        "seconds_until_turn": _Valid(lambda result: result is None or _is_number(result), "a number or None"),
-        "over_quota": _Valid(_is_mapping_to(_is_number), "a mapping of queues to numbers"),
+        "seconds_until_turn": _Valid(lambda result: result is None or _is_number(result), "a number >= 0 or None"),
+        "over_quota": _Valid(_is_mapping_to(_is_number), "a mapping of queues to numbers >= 0"),
         "surplus": _Valid(_UNITS, "a sequence of EvictionUnits"),
         "reclaim": _Valid(lambda result: isinstance(result, str) or _UNITS(result), "EvictionUnits or a str"),
     }
@@ -113,6 +125,20 @@ def check_quota_result(name: str, method: Callable[..., Any], result: object) ->
     valid = QUOTA_RESULTS.get(name)
     if valid is not None and not valid.accepts(result):
         raise InvalidReturnValue(method, result, valid.text)
+
+
+def check_units(method: Callable[..., Any], result: Sequence[EvictionUnit], listed: Iterable[EvictionUnit]) -> None:
+    """Raise InvalidReturnValue unless the units are some of those listed, each once.
+
+    So their fields need no checks: all pods exist, and none may be protected from eviction.
+    """
+    rest = {id(unit) for unit in listed}
+    for unit in result:
+        if id(unit) not in rest:
+            raise InvalidReturnValue(
+                method, result, "some of those in `units`, each once", shown="another EvictionUnit"
+            )
+        rest.remove(id(unit))
 
 
 def check_result(point: str, method: Callable[..., Any], result: object) -> None:

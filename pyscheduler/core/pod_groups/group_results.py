@@ -14,12 +14,14 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.return_values import InvalidReturnValue
-from pyscheduler.core.framework.result_checks import check_quota_result, check_texts
+from pyscheduler.core.framework.result_checks import check_quota_result, check_texts, check_units
 from pyscheduler.texts import text_of
 
 _KEY = "a PodGroupKey of strs or None"
 _FOR_EACH_GROUP = (QuotaPlugin.min_run_seconds, QuotaPlugin.seconds_of_turns)
 """They return one number for each of the groups in their second argument, or none."""
+_CHOICES = (QuotaPlugin.surplus, QuotaPlugin.reclaim)
+"""They return some of the units in their last argument."""
 
 
 def group_of(plugin: PodGroupPlugin, pod: Pod) -> PodGroupKey | None:
@@ -69,6 +71,8 @@ def call_quota(plugin: QuotaPlugin, method: Callable[..., Any], args: Sequence[A
     if method in _FOR_EACH_GROUP and result and len(result) != len(args[1]):
         shown = f"{len(result)} times"
         raise InvalidReturnValue(own, result, f"one for each of {len(args[1])} groups, or none", shown=shown)
+    if method in _CHOICES and not isinstance(result, str):
+        check_units(own, result, (unit for unit, _ in args[-1]))
     return result
 
 

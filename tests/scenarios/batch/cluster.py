@@ -38,12 +38,17 @@ def pending(reason: str) -> pytest.MarkDecorator:
 
 
 class Attempts(Instrument):
-    """Counts the attempts."""
+    """Counts the attempts, and lists the failures of plugins."""
 
-    count = 0
+    def __init__(self) -> None:
+        self.count = 0
+        self.failures: list[str] = []
 
     def attempted(self, profile: str, result: str, began: float) -> None:
         self.count += 1
+
+    def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
+        self.failures.append(f"{plugin} {point}: {error}")
 
 
 class Cluster(Harness):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from pyscheduler.api import Handle, NoArgs, PodGroup, PodGroupKey, QuotaPlugin, Rejection, TopologyConstraint
+from pyscheduler.api.pod_group import EvictionRank, EvictionUnit
 from pyscheduler.core.framework.result_checks import QUOTA_RESULTS
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from tests.unit.core.pod_groups.group_fixture import KEY, LabelGroups, member
 
 OTHER = PodGroup(PodGroupKey("default", "b"), 1)
+UNIT = EvictionUnit((), 0, EvictionRank.GROUP, math.inf)
 
 
 class Open(QuotaPlugin):
@@ -75,31 +79,36 @@ WRONG = [
     ("queue_of_group", 3, "3 (int), expected a str"),
     ("accounts_of", "alice", "str, expected a sequence of strs"),
     ("accounts_of", [None], "list, expected a sequence of strs"),
-    ("claims_of", {"c": {"pods": "1"}}, "dict, expected a mapping of names to mappings of resources to ints"),
-    ("changed_claims", None, "None, expected a mapping of names to mappings of resources to ints"),
+    ("claims_of", {"c": {"pods": "1"}}, "dict, expected a mapping of names to mappings of resources to ints >= 0"),
+    ("claims_of", {"c": {"pods": -1}}, "dict, expected a mapping of names to mappings of resources to ints >= 0"),
+    ("changed_claims", None, "None, expected a mapping of names to mappings of resources to ints >= 0"),
     ("changes_queues", None, "None, expected True or False"),
     ("next_queue", ["q"], "list, expected a str"),
-    ("group_share", "high", "str, expected a number"),
-    ("group_share", float("nan"), "nan (float), expected a number"),
+    ("group_share", "high", "str, expected a number >= 0"),
+    ("group_share", float("nan"), "nan (float), expected a number >= 0"),
     ("has_strict_order", "fifo", "str, expected True or False"),
     ("unavailable", False, "bool, expected a str"),
     ("exceeded", None, "None, expected a str"),
     ("exceeded", Rejection("full"), "Rejection, expected a str"),
     ("take_ended_claims", 1, "1 (int), expected True or False"),
     ("exceeded_limit", True, "bool, expected a str"),
-    ("min_run_seconds", 60, "60 (int), expected a sequence of numbers"),
+    ("min_run_seconds", 60, "60 (int), expected a sequence of numbers >= 0"),
     ("min_run_seconds", [1, 2, 3], "3 times, expected one for each of 1 groups, or none"),
-    ("seconds_of_turns", [None], "list, expected a sequence of numbers"),
+    ("seconds_of_turns", [None], "list, expected a sequence of numbers >= 0"),
     ("seconds_of_turns", [1, 2], "2 times, expected one for each of 1 groups, or none"),
-    ("seconds_until_turn", "soon", "str, expected a number or None"),
+    ("seconds_until_turn", -1, "-1 (int), expected a number >= 0 or None"),
+    ("seconds_until_turn", "soon", "str, expected a number >= 0 or None"),
     ("is_guaranteed", None, "None, expected True or False"),
-    ("over_quota", ["q"], "list, expected a mapping of queues to numbers"),
+    ("over_quota", ["q"], "list, expected a mapping of queues to numbers >= 0"),
+    ("over_quota", {"q": -1.0}, "dict, expected a mapping of queues to numbers >= 0"),
+    ("surplus", [UNIT], "another EvictionUnit, expected some of those in `units`, each once"),
     ("surplus", None, "None, expected a sequence of EvictionUnits"),
     ("may_preempt", None, "None, expected True or False"),
     ("is_within_share", None, "None, expected True or False"),
     ("may_reclaim", "yes", "str, expected True or False"),
     ("may_reclaim_from", 0, "0 (int), expected True or False"),
     ("reclaim", None, "None, expected EvictionUnits or a str"),
+    ("reclaim", [UNIT], "another EvictionUnit, expected some of those in `units`, each once"),
     ("reclaim", [OTHER], "list, expected EvictionUnits or a str"),
 ]
 
@@ -111,6 +120,8 @@ def test_wrong_result_of_a_quota_method_is_its_failure(method: str, result: obje
     arguments: list[Any] = [OTHER] * (len(inspect.signature(declared).parameters) - 1)
     if method in ("min_run_seconds", "seconds_of_turns"):
         arguments[1] = [OTHER]
+    elif method in ("surplus", "reclaim"):
+        arguments[-1] = [(msgspec.structs.replace(UNIT), OTHER)]
     assert manager.call_quota("default", declared, *arguments) == "default"
     assert failures.texts == [f"Open Quota: {method} returned {text}"]
 
