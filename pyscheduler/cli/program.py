@@ -44,6 +44,8 @@ def run() -> NoReturn:
         problem.show()
         sys.exit(problem.exit_code)
     except Exception as problem:
+        if _is_interrupt(problem):
+            sys.exit(interrupt.EXIT_CODE)
         # Imported here because it imports many libraries, which a successful start should not wait for.
         from pyscheduler.cli.problems import PROBLEMS, describe
 
@@ -52,6 +54,16 @@ def run() -> NoReturn:
         print(describe(problem), file=sys.stderr)
         sys.exit(1)
     sys.exit(code or 0)
+
+
+def _is_interrupt(problem: BaseException | None) -> bool:
+    """Return True if Ctrl-C caused the exception.
+
+    Until Python 3.12, KeyboardInterrupt in `__set_name__`, while a module is imported, becomes a RuntimeError.
+    """
+    while problem is not None and not isinstance(problem, KeyboardInterrupt):
+        problem = problem.__cause__
+    return problem is not None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A Quota plugin that returns wrong values costs one reported failure a call; it neither evicts pods nor stops the loop."""
+"""A Quota plugin with wrong results has one reported failure a call; it neither evicts pods nor stops the loop."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from pyscheduler.cli import program
+
 INTERRUPTED = """
 import atexit, signal, sys
 
@@ -46,6 +48,8 @@ def run(file: str, function: str, args: list[str], handler: str = "default_int_h
 @pytest.mark.parametrize(
     ("file", "function", "args"),
     [
+        pytest.param("cli/interrupt.py", "<module>", MISSING, id="first import"),
+        pytest.param("cli/interrupt.py", "exit_at_once", MISSING, id="before the signal handler is set"),
         pytest.param("click/core.py", "<module>", MISSING, id="start"),
         pytest.param("cli/config.py", "<module>", MISSING, id="import of the command"),
         pytest.param("cli/config.py", "validate", MISSING, id="command"),
@@ -65,8 +69,22 @@ def test_ctrl_c_is_ignored_in_the_background_of_a_shell() -> None:
     assert err.startswith("pyscheduler: missing.yaml: cannot be read")
 
 
-def test_only_signal_is_imported_before_ctrl_c_is_handled() -> None:
+def test_ctrl_c_during_an_import_that_converts_it_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until Python 3.12 an exception in `__set_name__` becomes the cause of a RuntimeError."""
+
+    def main(**_: object) -> int:
+        raise RuntimeError("Error calling __set_name__ on 'cached_property' instance") from KeyboardInterrupt()
+
+    monkeypatch.setattr(program.app, "main", main)
+    with pytest.raises(SystemExit) as ended:
+        program.run()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "")
+
+
+def test_nothing_is_imported_before_ctrl_c_is_handled() -> None:
     """The time before that is the interpreter's own: each further import would add to it."""
     code = IMPORTED_FIRST.format(path=sys.path)  # without site, which imports modules of its own
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["pyscheduler", "pyscheduler.cli", "pyscheduler.cli.interrupt"]
+    assert done.stdout.split() == ["pyscheduler", "pyscheduler.cli"]
