@@ -57,6 +57,7 @@ class RecordingClient(ObjectClient):
         change: Patch,
         type: PatchType = "merge",
         subresource: str = "",
+        field_manager: str = "",
     ) -> None:
         self._record("patch", kind, {} if isinstance(change, Sequence) else change)
 
