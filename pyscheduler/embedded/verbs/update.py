@@ -7,7 +7,7 @@ from typing import Any
 from pyscheduler.embedded.admission.meta import check_meta, check_meta_change
 from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.objects import Json
-from pyscheduler.embedded.patch.managed import record_update
+from pyscheduler.embedded.patch.managed import is_tracked, record_status_update, record_update
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.schema.typecheck import schema_of
 from pyscheduler.embedded.server_state import ServerState, WriteOptions
@@ -94,8 +94,9 @@ def replace(state: ServerState, resource: Resource, old: Version, obj: Json, how
         raise invalid(resource.kind, resource.group, meta["name"], causes)
     if _changes_generation(resource, merged, old.object):
         merged["metadata"]["generation"] = old.object["metadata"].get("generation", 0) + 1
-    if not subresource and (options.manager or "managedFields" in meta):
-        record_update(merged, old.object, schema_of(resource), options.manager or "unknown", state.timestamp())
+    if subresource in ("", "status") and (options.manager or is_tracked(meta, subresource)):
+        record = record_status_update if subresource else record_update
+        record(merged, old.object, schema_of(resource), options.manager or "unknown", state.timestamp())
     return store(state, resource, old, merged, options)
 
 

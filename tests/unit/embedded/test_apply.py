@@ -6,6 +6,8 @@ import copy
 import json
 from typing import Any
 
+from pyscheduler.embedded.objects import timestamp
+
 from .builders import APPLY, Cluster, Json, api_error, config_map, workload
 
 
@@ -147,3 +149,25 @@ def test_apply_requires_a_manager_and_no_managed_fields() -> None:
     config = settings()
     config["metadata"]["managedFields"] = [{"manager": "x"}]
     assert api_error(lambda: apply(cluster, "configmaps", config)).code == 400
+
+
+def test_status_is_tracked_with_the_time_of_each_managers_last_change() -> None:
+    cluster = Cluster()
+    cluster.create("deployments.apps", workload("Deployment"))
+    for manager, ready in (("a", 1), ("b", 2), ("a", 3), ("b", 3)):
+        cluster.now += 100
+        status = {"status": {"readyReplicas": ready, "replicas": 3}}
+        obj = cluster.patch("deployments.apps", "web", status, subresource="status", manager=manager)
+    [entry] = obj["metadata"]["managedFields"]
+    assert (entry["manager"], entry["subresource"]) == ("a", "status")
+    assert entry["fieldsV1"] == {"f:status": {"f:readyReplicas": {}, "f:replicas": {}}}
+    assert entry["time"] == timestamp(cluster.now - 100)
+
+
+def test_first_apply_after_a_tracked_status_assigns_the_rest_of_the_object() -> None:
+    cluster = Cluster()
+    cluster.create("deployments.apps", workload("Deployment"))
+    cluster.patch("deployments.apps", "web", {"status": {"replicas": 3}}, subresource="status", manager="a")
+    obj = apply(cluster, "deployments.apps", workload("Deployment", replicas=2), force=True)
+    assert owner_of(obj, "f:status", "f:replicas") == {"a"}
+    assert owner_of(obj, "f:spec", "f:selector") == {"before-first-apply", "me"}

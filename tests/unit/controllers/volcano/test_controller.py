@@ -163,6 +163,21 @@ async def test_status_of_a_queue_is_written_once_volcano_has_stopped_writing_it(
     await wait_for(client, QUEUES, "q", lambda obj: obj.get("status", {}).get("inqueue") == 1)
 
 
+async def test_schedulers_that_share_a_queue_do_not_overwrite_each_others_counts(cluster: Cluster) -> None:
+    client = cluster.client
+    await client.create(QUEUES, queue("q"))
+    for group, scheduler in (("a", "pyscheduler"), ("b", "other"), ("c", "other")):
+        await client.create(POD_GROUPS, pod_group(group))
+        await create_pod(client, member(group, group, scheduler))
+    async with cluster.operator(), PodGroupOperator(cluster.kubeconfig, volcano_schedulers=("other",)):
+        for group in ("a", "b", "c"):
+            await wait_for(client, POD_GROUPS, group, lambda obj: obj.get("status", {}).get("phase") == "Inqueue")
+        before = await wait_for(client, QUEUES, "q", lambda obj: obj.get("status", {}).get("pending") == 0)
+        await asyncio.sleep(1)
+        after = await client.get(QUEUES, "", "q")
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
 async def test_job_runs_restarts_and_completes(client: ObjectClient) -> None:
     await client.create(
         JOBS, vcjob(task("a", 2), policies=[policy("PodFailed", "RestartJob")], plugins={"env": [], "svc": []})
