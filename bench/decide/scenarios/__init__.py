@@ -6,6 +6,7 @@ from functools import partial
 
 from bench.decide.scenario import Scenario
 from bench.decide.scenarios.anti_affinity import anti_affinity
+from bench.decide.scenarios.changes import CHANGES, after_changes
 from bench.decide.scenarios.claims import claims
 from bench.decide.scenarios.deployments import deployments
 from bench.decide.scenarios.devices import devices
@@ -17,6 +18,7 @@ from bench.decide.scenarios.new_service import new_service
 from bench.decide.scenarios.node_changes import node_changes
 from bench.decide.scenarios.pod_groups import POD_GROUPS, groups, large_group, waiting_groups
 from bench.decide.scenarios.pod_kinds import pods_of_kind
+from bench.decide.scenarios.pod_shapes import SHAPES, gates_removed, pods_of_shape
 from bench.decide.scenarios.preemption import preemption
 from bench.decide.scenarios.queues import QUEUES, queues, reservation
 from bench.decide.scenarios.stateful_sets import stateful_sets
@@ -27,6 +29,11 @@ from bench.pod_features import POD_SPECS
 KINDS = [
     Scenario(kind, f"pods with the spec {kind} of bench/pod_features.py", partial(pods_of_kind, kind=kind))
     for kind in POD_SPECS
+]
+APPS = [Scenario(name, shape.sentence, partial(pods_of_shape, shape=shape)) for name, shape in SHAPES.items()]
+EVENTS = [
+    Scenario(name, f"{sentence} before each decision", partial(after_changes, events=events))
+    for name, (sentence, events) in CHANGES.items()
 ]
 PRODUCTION = [
     Scenario(
@@ -43,6 +50,9 @@ PRODUCTION = [
     Scenario(
         "anti-affinity-own-app", "200 or 20 apps in turn, each with required anti-affinity to itself", anti_affinity
     ),
+    *APPS,
+    *EVENTS,
+    Scenario("gates-removed", "the scheduling gate of a pod is removed, and the pod is scheduled", gates_removed),
     Scenario("claims", "a WaitForFirstConsumer claim and its pod are created, the pod is scheduled", claims),
     Scenario(
         "devices", "a pod with a ResourceClaim, or with an extended resource of a DeviceClass, is scheduled", devices
