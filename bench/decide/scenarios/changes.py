@@ -32,7 +32,7 @@ def after_changes(cluster: Cluster, events: Callable[[Cluster, int], Iterator[Ev
         (f"{number} sets, hard spreading", number, _spread),
     ):
         cluster.populate(max(1, cluster.size.per_node))
-        warm_up = 1 + templates
+        warm_up = 2 * templates
         changes = events(cluster, warm_up + per_round * cluster.size.rounds)
         prepare = partial(_after, cluster, changes, decisions(cluster, partial(_in_turn, source, templates)))
         yield Row(name, prepare, cluster.confirm, warm_up, per_round)

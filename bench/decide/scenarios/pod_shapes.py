@@ -11,7 +11,7 @@ import msgspec
 from bench.decide.cluster import Actions, Cluster, decisions
 from bench.decide.objects import ZONES, node, pod
 from bench.decide.scenario import Row
-from bench.decide.scenarios.hard_spread import constraints
+from bench.decide.scenarios.hard_spread import KEYS, constraints
 from bench.pod_features import Json
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.core.commands import Command
@@ -101,6 +101,10 @@ def _in_pool(app: int, _: int) -> Json:
     return _pod(app, {**fields, "topologySpreadConstraints": constraints({"app": f"app-{app}"}, ZONE)})
 
 
+def _spread(app: int, _: int) -> Json:
+    return _pod(app, {"topologySpreadConstraints": constraints({"app": f"app-{app}"}, *KEYS)})
+
+
 def _of_new_hash(app: int, index: int) -> Json:
     [constraint] = constraints({"app": f"app-{app}"}, HOSTNAME)
     spread = {"topologySpreadConstraints": [{**constraint, "matchLabelKeys": ["pod-template-hash"]}]}
@@ -176,6 +180,7 @@ SHAPES = {
     "namespace-selector": Shape(
         "the same in 20 namespaces, with a namespaceSelector", _near_database_of_team, 200, _place_databases_of_team
     ),
+    "hard-spread-apps": Shape("200 apps, each with hard spreading over zones and hosts", _spread),
     "tainted-pools": Shape("hard spreading over the zones of 50 tainted pools in turn", _in_pool, 50, _taint_pools),
     "match-label-keys": Shape("hard spreading by host and pod-template-hash, new every 50 pods", _of_new_hash, 1),
     "host-ports": Shape("200 apps, each with a host port", _with_host_port),

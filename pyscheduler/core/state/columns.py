@@ -105,7 +105,8 @@ class CategoricalColumn(Generic[V]):
                 return np.full(len(ids), results[0])
             return results[ids]
         distinct, inverse = np.unique(ids, return_inverse=True)
-        return np.fromiter((function(self._values[i]) for i in distinct), np.int64, len(distinct))[inverse]
+        values = map(self._values.__getitem__, distinct.tolist())
+        return np.fromiter(map(function, values), np.int64, len(distinct))[inverse]
 
     def among(self, values: tuple[V, ...], rows: Rows, n: int) -> Mask:
         """Return a mask of the rows with one of `values`."""
