@@ -6,7 +6,7 @@ The nominator is updated before the API server, so an update of a pod without th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, KeysView
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -95,7 +95,11 @@ class Nominator:
         own = pod.uid if self.node_of.get(pod.uid) == node_name else ""
         return self._changed.get(node_name, 0), own, self._queue_of(pod)
 
-    def nodes(self) -> Iterable[str]:
+    def all_competing_pods_version(self, pod: Pod) -> tuple[int, str, str]:
+        """Return a value that changes whenever `competing_pods` may for any node, for pods of one priority."""
+        return self.version, pod.uid if pod.uid in self.node_of else "", self._queue_of(pod)
+
+    def nodes(self) -> KeysView[str]:
         """Return the names of the nodes with nominated pods."""
         return self._pods_on.keys()
 

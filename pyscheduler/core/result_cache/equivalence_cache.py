@@ -44,6 +44,22 @@ MAX_SIGNED = 1 << 15
 _STABLE = (Reads.OWN_NODE, Reads.ALL_NODES)
 
 
+class NominatedPodsResults:
+    """Filter results of nodes with their nominated pods added."""
+
+    __slots__ = ("by_node", "rejected", "usage_mark", "version")
+
+    def __init__(self) -> None:
+        self.by_node: dict[str, tuple[Hashable, Status | None]] = {}
+        """Status by node name, with the versions it depends on."""
+        self.rejected: dict[int, Status] = {}
+        """Rejections by row of the nodes that fit without the nominated pods."""
+        self.version: Hashable = None
+        """Version of the nominated pods in `rejected`."""
+        self.usage_mark = -1
+        """Position in the usage log as of `rejected`."""
+
+
 class EquivalenceCache:
     """Cached results of one profile for the signatures of one group. After any exception drop it and reset `rows`."""
 
@@ -61,8 +77,7 @@ class EquivalenceCache:
         """Rows that pass all filters but are not feasible, because nominated pods need the space."""
         self._are_rejected_excluded = False
         """True if `rows` excludes the rows of rejected classes too."""
-        self.with_nominated_pods: dict[str, tuple[Hashable, Status | None]] = {}
-        """Filter status of nodes with their nominated pods added, with the versions it depends on; by node name."""
+        self.with_nominated_pods = NominatedPodsResults()
         self._are_all_filtered = False
         """True if the current attempt has filtered all nodes."""
         self._nodes_version = state.nodes_version
@@ -121,7 +136,7 @@ class EquivalenceCache:
             self._nodes_version = self._state.nodes_version
             self._pre_filter.drop(readers & self._profile.pre_node_readers)
             self._pre_score.drop(readers & (self._profile.pre_node_readers | self._pre_score.live))
-            self.with_nominated_pods.clear()
+            self.with_nominated_pods = NominatedPodsResults()
         state = self._state
         if self._objects_version != state.objects_version or self._templates_version != state.placed.templates_version:
             readers_of_objects = self._readers_of_changes()
@@ -149,7 +164,7 @@ class EquivalenceCache:
         if readers:
             self._pre_filter.invalidate(readers)
             self._pre_score.invalidate(readers)
-        self.with_nominated_pods.clear()
+        self.with_nominated_pods = NominatedPodsResults()
 
     # -- Filter --------------------------------------------------------------------------------------------------------
 
@@ -157,7 +172,7 @@ class EquivalenceCache:
         """Update the results of all nodes; call it before `exclude_rows`. PluginFailed if a plugin raises."""
         if skipped is not self._skipped_filters:
             if skipped != self._skipped_filters:
-                self.with_nominated_pods.clear()
+                self.with_nominated_pods = NominatedPodsResults()
                 self._classes.skip_filters(skipped)
             self._skipped_filters = skipped
         self.rows.refresh_filters(cycle, pod, skipped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -162,8 +162,33 @@ def rejected_with_nominated_pods(
 
     Only rows that fit without them are evaluated, or all of them with `include_infeasible`.
     """
+    nominator, state, results = runtime.nominator, runtime.state, cache.with_nominated_pods
+    if include_infeasible or not cache.is_stable:
+        return _rejected_by_nodes(runtime, cycle, pod, cache, nominator.nodes(), include_infeasible)
+    version, log = nominator.all_competing_pods_version(pod), state.usage_log
+    changed = log.since(results.usage_mark) if version == results.version else None
+    names: Collection[str] = nominator.nodes()
+    rejected: dict[int, Status] = {}
+    if changed is not None and len(changed) <= len(names):
+        # Only these nodes may have another status: hundreds of nominated pods must not slow down every attempt.
+        rows = {row for row in changed.tolist() if row < len(state) and state.rows[row].name in names}
+        rejected = {row: status for row, status in results.rejected.items() if row not in rows}
+        names = [state.rows[row].name for row in rows]
+    rejected |= _rejected_by_nodes(runtime, cycle, pod, cache, names)
+    results.rejected, results.version, results.usage_mark = rejected, version, log.mark
+    return rejected
+
+
+def _rejected_by_nodes(
+    runtime: ProfileRuntime,
+    cycle: Cycle,
+    pod: Pod,
+    cache: EquivalenceCache,
+    names: Iterable[str],
+    include_infeasible: bool = False,
+) -> dict[int, Status]:
     rejected = {}
-    for name in runtime.nominator.nodes():
+    for name in names:
         node = runtime.state.info(name)
         if node is None or not (include_infeasible or cache.fits(node.row)):
             continue
@@ -179,9 +204,10 @@ def _filter_with_nominated_pods(
     """Return the status with the nominated pods added, cached until the node or those pods change."""
     nominator, name = runtime.nominator, node.name
     versions = (node.generation, nominator.competing_pods_version(pod, name)) if cache.is_stable else None
-    cached = cache.with_nominated_pods.get(name)
+    by_node = cache.with_nominated_pods.by_node
+    cached = by_node.get(name)
     if versions is None or cached is None or cached[0] != versions:
         others = nominator.competing_pods(pod, name)
         status = filter_with_nominated_pods(runtime.profile, cycle, pod, node, others) if others else None
-        cached = cache.with_nominated_pods[name] = (versions, status)
+        cached = by_node[name] = (versions, status)
     return cached[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 import pytest
@@ -12,9 +13,12 @@ from bench.decide.cluster import Cluster, Size
 from bench.decide.measurement import WrongOutcomeError, measure
 from bench.decide.scenario import Reading, Row, Scenario
 from bench.decide.scenarios import SCENARIOS
+from bench.decide.scenarios.changes import CHANGES, after_changes
+from bench.decide.scenarios.pod_shapes import SHAPES
 from pyscheduler.api.objects import NodeObject
 from pyscheduler.cli.progress_bar import ProgressBar
 from pyscheduler.core.commands import Bind, Command, Evict
+from pyscheduler.core.events import Event, NodeChanged, NodeGone, PodChanged, PodGone
 from pyscheduler.intree.volumes.objects import CLAIM
 
 TINY = Size(nodes=8, pods=4, rounds=1, scale=0.01)
@@ -120,6 +124,72 @@ def test_pods_of_an_app_share_no_node() -> None:
         places = Counter((bind.pod.labels["app"], bind.node_name) for bind in binds(commands))
         assert max(places.values()) == 1
         assert len({bind.pod.labels["app"] for bind in binds(commands)}) > 1
+
+
+def test_constrained_apps_are_placed_as_their_shape_says() -> None:
+    """Each shape has what makes its pods costly."""
+    found: dict[str, list[Bind]] = {}
+    for name in SHAPES:
+        for cluster, row in rows(name):
+            found[name] = binds(run(row, 6))
+            nominated = cluster.machine.context.queue.nominator.node_of
+            assert bool(nominated) == (name == "nominated-pods")
+    assert [bind.node_name for bind in found["daemon-set"]] == [
+        "node-2",
+        "node-2",
+        "node-3",
+        "node-3",
+        "node-4",
+        "node-4",
+    ]
+    assert all(bind.pod.signature.host_ports for bind in found["host-ports"])
+    assert len({bind.pod.signature for bind in found["cron-jobs"]}) == 6
+    assert {bind.pod.priority for bind in found["priorities"]} == {0, 100}
+    for bind in found["tainted-pools"]:
+        pool = (bind.pod.spec.node_selector or {})["pool"]
+        assert int(bind.node_name.removeprefix("node-")) % 2 == int(pool)
+    for name in ("database-affinity", "namespace-selector"):
+        zones = {"app-0": "node-0", "app-1": "node-7"}
+        assert all(zones[bind.pod.labels["app"]] == bind.node_name for bind in found[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("node-added", (NodeChanged, 3)),
+        ("node-removed", (NodeGone, -3)),
+        ("node-tainted", (NodeChanged, 0)),
+        ("node-allocatable", (NodeChanged, 0)),
+        ("pod-status", (PodChanged, 0)),
+        ("pod-deleted", (PodGone, 0)),
+    ],
+)
+def test_change_precedes_each_decision(name: str, changed: tuple[type, int]) -> None:
+    event_type, more_nodes = changed
+    events = CHANGES[name][1]
+    cluster = Cluster(TINY, ProgressBar(name), TINY.nodes)
+    recorded: list[Event] = []
+
+    def recording(cluster: Cluster, number: int) -> Iterator[Event]:
+        for event in events(cluster, number):
+            recorded.append(event)
+            yield event
+
+    [row, *_] = islice(after_changes(cluster, recording), 1)
+    run(row, row.warm_up)
+    recorded.clear()
+    nodes = len(cluster.machine.context.state)
+    assert len(binds(run(row, 3))) == 3
+    assert [type(event) for event in recorded] == [event_type] * 3
+    assert len(cluster.machine.context.state) == nodes + more_nodes
+
+
+def test_pods_are_gated_until_their_decision() -> None:
+    for cluster, row in rows("gates-removed"):
+        first, *_ = row.prepare(3)
+        assert cluster.ready_pods == 0
+        assert cluster.pending_pods == 3
+        assert len(binds(first())) == 1
 
 
 def test_claims_are_bound_after_their_pods() -> None:

@@ -57,6 +57,17 @@ def test_rivals_version_changes_with_the_rivals() -> None:
     assert reads[0] == reads[-1], "the version of no rivals is always the same"
 
 
+def test_version_of_all_rivals_changes_with_those_on_any_node() -> None:
+    nominator, other = nominated("n1"), pod("other").build()
+    version, own = nominator.all_competing_pods_version(other), nominator.all_competing_pods_version(PLAIN)
+    assert version != own, "a pod does not compete with itself"
+    nominator.add(pod("q").build(), "n2")
+    assert nominator.all_competing_pods_version(other) != version
+    version = nominator.all_competing_pods_version(other)
+    nominator.remove("p")
+    assert nominator.all_competing_pods_version(other) != version
+
+
 def test_bound_pod_is_not_nominated() -> None:
     nominator = Nominator()
     nominator.add(pod("p").nominated("n1").on("n2").build())
