@@ -15,6 +15,7 @@ from pyscheduler.api import Cycle, Domains, NodeEquivalence, Pod, Reads
 from pyscheduler.core.framework import profile
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache import invalidation, node_classes, row_scores
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
@@ -25,6 +26,7 @@ from pyscheduler.core.result_cache.row_filters import RowFilter, RowFilters
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.row_scores import RowScores, TopScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
+from pyscheduler.core.scheduling import filtered_nodes
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.columns import CategoricalColumn
 from pyscheduler.intree import InterPodAffinity, NodeResourcesFit, PodTopologySpread
@@ -77,8 +79,20 @@ def _limit_kinds(steps: list[Step], kind: int) -> list[Step]:
     return [(what, number, kind + k % 2 if what in pods else k, where) for what, number, k, where in steps]
 
 
-TWO_KINDS = st.tuples(stories("place", "remove", "mark"), st.integers(0, 47)).map(_two_kinds)
+def _of_two_kinds(some: st.SearchStrategy[Story]) -> st.SearchStrategy[Story]:
+    return st.tuples(some, st.integers(0, 47)).map(_two_kinds)
+
+
+TWO_KINDS = _of_two_kinds(stories("place", "remove", "mark"))
 """Pods of two kinds only, so that most follow one of the same signature and little changed in between."""
+
+
+def _with_nominated_pods(story: Story) -> Story:
+    return [*FLEET, *(("nominate", i, 0, i) for i in range(3))], story[1]
+
+
+NOMINATED = _of_two_kinds(stories("place", "remove", "mark", "nominate")).map(_with_nominated_pods)
+"""Three nodes with nominated pods from the beginning."""
 WITH_OBJECTS = stories(*ALL_STEPS, *RARE, "object", "object")
 BY_CLASS: tuple[Class, ...] = (NodeResourcesFit, PodTopologySpread, InterPodAffinity)
 """Plugins without normalized scores by row: the rows of rejected classes keep their totals."""
@@ -136,6 +150,10 @@ def test_cached_results_equal_uncached_ones(classes: tuple[Class, ...]) -> None:
 
 def test_cached_results_equal_uncached_ones_for_recurring_signatures() -> None:
     quick(100)(given(TWO_KINDS)(property_for(IN_TREE)))()
+
+
+def test_cached_results_equal_uncached_ones_beside_nominated_pods() -> None:
+    quick(60)(given(NOMINATED)(property_for((NodeResourcesFit, PodLimit))))()
 
 
 def test_cached_results_equal_uncached_ones_if_every_node_is_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,6 +342,23 @@ def skip_top_score_updates(patch: pytest.MonkeyPatch) -> None:
 
 def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Domains, "is_one_per_node", True)
+
+
+def _forget_changed_nodes(patch: pytest.MonkeyPatch) -> None:
+    evaluate: Any = filtered_nodes._rejected_by_nodes
+    patch.setattr(
+        filtered_nodes, "_rejected_by_nodes", lambda *args: {} if isinstance(args[4], list) else evaluate(*args)
+    )
+
+
+def _ignore_nominations(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Nominator, "all_competing_pods_version", lambda *_: 0)
+
+
+@pytest.mark.parametrize("plant", [_forget_changed_nodes, _ignore_nominations])
+def test_property_catches_stale_results_with_nominated_pods(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert_caught(property_for((NodeResourcesFit, PodLimit)), NOMINATED, AssertionError)
 
 
 @pytest.mark.parametrize(
