@@ -24,6 +24,7 @@ from bench.decide.scenarios.queues import QUEUES, queues, reservation
 from bench.decide.scenarios.stateful_sets import stateful_sets
 from bench.decide.scenarios.templates import new_template, templates
 from bench.decide.scenarios.waiting import waiting_busy, waiting_event, waiting_retry
+from bench.decide.scenarios.zonal_volumes import zonal_volumes
 from bench.pod_features import POD_SPECS
 
 KINDS = [
@@ -54,6 +55,7 @@ PRODUCTION = [
     *EVENTS,
     Scenario("gates-removed", "the scheduling gate of a pod is removed, and the pod is scheduled", gates_removed),
     Scenario("claims", "a WaitForFirstConsumer claim and its pod are created, the pod is scheduled", claims),
+    Scenario("zonal-volumes", "pods with bound volumes of one zone each, of a CSI driver with limits", zonal_volumes),
     Scenario(
         "devices", "a pod with a ResourceClaim, or with an extended resource of a DeviceClass, is scheduled", devices
     ),
