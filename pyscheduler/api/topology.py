@@ -161,7 +161,7 @@ class NodeEquivalence(NamedTuple):
     """Topologies and pod counts that a plugin's results depend on: nodes that agree in all of them are equivalent.
 
     The plugin's vectorised method then runs on a table with one entry for each class of equivalent nodes, which has
-    only these topologies and counts.
+    only these topologies, as labels too, and counts.
     """
 
     topologies: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence, Set
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -33,13 +33,7 @@ from pyscheduler.api import (
     StatusError,
 )
 from pyscheduler.intree.volumes import objects as kinds
-from pyscheduler.intree.volumes.attachable import (
-    Attachable,
-    CannotAttach,
-    attachable_volumes,
-    needs_attaching,
-    unbound_claim,
-)
+from pyscheduler.intree.volumes.attachable import CannotAttach, attachable_volumes, needs_attaching
 from pyscheduler.intree.volumes.attachments_left import AttachmentsLeft, NewVolumes
 from pyscheduler.intree.volumes.csi_nodes import (
     InstalledDrivers,
@@ -48,7 +42,7 @@ from pyscheduler.intree.volumes.csi_nodes import (
     must_be_installed,
 )
 from pyscheduler.intree.volumes.limit_hints import LimitHints
-from pyscheduler.intree.volumes.objects import ClaimsInUse, Storage, field, sign_volumes
+from pyscheduler.intree.volumes.objects import Storage, sign_volumes
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
 
@@ -132,17 +126,17 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         if not pod.spec.volumes or not needs_attaching(pod.signature):
             return SKIP_SIGNATURE_GROUP
-        with_csi_node = self._incoming(pod, nodes, has_csi_node=True)
+        with_csi_node = self._incoming(pod, has_csi_node=True)
         # Nodes without a CSINode have no limits, so only problems and required drivers matter there, and they have no
         # others than these.
         is_relevant = with_csi_node.problem or with_csi_node.required
         if not is_relevant and not self._limits.any:
             return SKIP
-        without = self._incoming(pod, nodes, has_csi_node=False) if is_relevant else with_csi_node
+        without = self._incoming(pod, has_csi_node=False) if is_relevant else with_csi_node
         cycle[_INCOMING_VOLUMES] = without, with_csi_node
         return None
 
-    def _incoming(self, pod: Pod, nodes: NodeTable, has_csi_node: bool) -> _IncomingVolumes:
+    def _incoming(self, pod: Pod, has_csi_node: bool) -> _IncomingVolumes:
         try:
             volumes = attachable_volumes(self._storage, pod, has_csi_node, is_placed=False)
         except CannotAttach as problem:
@@ -153,21 +147,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         required = self._required_drivers(drivers)
         if not required and not self._limits.any:
             return _NOTHING
-        shared = self._shared(pod, volumes, nodes)
-        return _IncomingVolumes(NewVolumes(volumes, Counter(drivers), shared), required=required)
-
-    def _shared(self, pod: Pod, volumes: Set[Attachable], nodes: NodeTable) -> frozenset[Attachable]:
-        """Return the volumes that may be attached to a node already: not those of unbound claims of this pod only.
-
-        Pods with an ephemeral claim do not count as its users, so no claim that has an owner is left out.
-        """
-        in_use, namespace, shared = nodes.attribute_counts(ClaimsInUse()), pod.namespace, []
-        for volume in volumes:
-            name = unbound_claim(volume)
-            is_own = name is not None and (namespace, name) not in in_use
-            if not is_own or field(self._storage.claim(namespace, name or ""), "metadata", "ownerReferences"):
-                shared.append(volume)
-        return frozenset(shared)
+        self._left.refresh()
+        return _IncomingVolumes(NewVolumes(volumes, Counter(drivers), self._left.shared(volumes)), required=required)
 
     def _required_drivers(self, drivers: Iterable[str]) -> tuple[str, ...]:
         """Return those of the drivers that must be installed on the node."""

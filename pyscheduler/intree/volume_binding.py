@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from pyscheduler.api import (
     Cycle,
     FilterPlugin,
     Handle,
+    NodeEquivalence,
     NodeFields,
     NodeInfo,
     NodeTable,
@@ -67,6 +69,8 @@ from pyscheduler.intree.volumes.search import PodVolumeSearch, rejection
 from pyscheduler.intree.volumes.storage_use import StorageScorer
 
 UNBOUND_IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
+MAX_DOMAINS = 64
+"""Number of topology domains above which nodes are not divided by them: local volumes are of one node each."""
 _GATED = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
 _DEFAULT_SHAPE = (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
 
@@ -227,6 +231,15 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     def filter_cache_key(self, cycle: Cycle) -> Hashable | None:
         return cycle[_SEARCH].cache_key()
+
+    def filter_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
+        keys = cycle[_SEARCH].topologies()
+        if not keys:
+            return None
+        table = self.handle.nodes.table()
+        if prod(table.topology(key).size for key in keys) > MAX_DOMAINS:
+            return None
+        return NodeEquivalence(tuple(sorted(keys)))
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         statuses = NodeToStatus(len(nodes))

@@ -32,6 +32,7 @@ from pyscheduler.api import (
     PreScorePlugin,
     Reads,
     Rejection,
+    Requirement,
     ScorePlugin,
     Scores,
     Skip,
@@ -288,6 +289,44 @@ class OddDays(PreFilterPlugin, FilterPlugin):
         return Rejection(f"odd day and {cpu}m") if cycle[_PARITY] and cpu > 1000 else None
 
 
+_DAY: StateKey[int] = StateKey("ZoneOfDay")
+
+
+class ZoneOfDay(PreFilterPlugin, FilterPlugin):
+    """OWN_NODE, on some days by class: PreFilter reads a value that no event reports, it selects zones."""
+
+    name = "ZoneOfDay"
+    reads = Reads.OWN_NODE
+    reads_claims = False
+    reads_labels = False
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        cycle[_DAY] = external["today"]
+        return SKIP if external["today"] == 5 else None
+
+    def filter_cache_key(self, cycle: Cycle) -> Hashable:
+        return cycle[_DAY] % 2
+
+    def filter_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
+        return NodeEquivalence((ZONE,)) if cycle[_DAY] % 3 else None
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return None if _is_open(node.labels.get(ZONE), cycle[_DAY]) else Rejection("zone of another day")
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
+        zones = [value for value in nodes.topology(ZONE).known if value is not None and _is_open(value, cycle[_DAY])]
+        is_open = nodes.matches_requirement(Requirement(ZONE, "In", tuple(zones)))
+        if _is_open(None, cycle[_DAY]):
+            is_open |= nodes.matches_requirement(Requirement(ZONE, "DoesNotExist"))
+        verdicts.reject(~is_open, Rejection("zone of another day"))
+        return verdicts
+
+
+def _is_open(zone: str | None, day: int) -> bool:
+    return (sum(map(ord, zone or "")) + day) % 2 == 0
+
+
 class NameReader(FilterPlugin, ScorePlugin):
     """Read the pod's name: results hold for no other pod of the signature."""
 
@@ -390,6 +429,7 @@ LEVELS = (
     TeamScore,
     External,
     OddDays,
+    ZoneOfDay,
     NameReader,
     TeamFilter,
     TeamPreference,

@@ -191,7 +191,22 @@ def _ignore(kind: Any) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 def _share_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(NodeVolumeLimits, "_shared", lambda *_: frozenset())
+    patch.setattr(AttachmentsLeft, "shared", lambda *_: frozenset())
+
+
+def _keep_results_for_shared_volumes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AttachmentsLeft, "_check_shared", lambda self, new: self.shared(new.volumes))
+
+
+def _forget_attached_volumes(patch: pytest.MonkeyPatch) -> None:
+    count = AttachmentsLeft._count
+
+    def forget(self: AttachmentsLeft, *rest: Any) -> Any:
+        counted = count(self, *rest)
+        self._nodes_with.clear()
+        return counted
+
+    patch.setattr(AttachmentsLeft, "_count", forget)
 
 
 def _count_once(patch: pytest.MonkeyPatch) -> None:
@@ -218,6 +233,8 @@ PLANTS = {
     "changed classes are ignored": _ignore(objects.STORAGE_CLASS),
     "changed attachments are ignored": _ignore(objects.VOLUME_ATTACHMENT),
     "attached volumes count as new": _share_nothing,
+    "results for shared volumes hold for others": _keep_results_for_shared_volumes,
+    "volumes of counted nodes are forgotten": _forget_attached_volumes,
     "volumes are counted once": _count_once,
     "disks in specs of pods are ignored": _count_claims_only,
     "changed limits are ignored": _keep_limits,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from pyscheduler.core.result_cache import invalidation, node_classes, row_scores
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.invalidation import Change, Scope
-from pyscheduler.core.result_cache.node_classes import NodeClasses
+from pyscheduler.core.result_cache.node_classes import NodeClasses, NodeClassTable
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.row_filters import RowFilter, RowFilters
 from pyscheduler.core.result_cache.row_results import RowResults
@@ -46,6 +47,7 @@ from tests.properties.probe_plugins import (
     TeamScore,
     TeamShare,
     ZoneLimit,
+    ZoneOfDay,
 )
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.state_steps import ALL_STEPS, Step, a_step, scripts, steps
@@ -98,8 +100,11 @@ BY_CLASS: tuple[Class, ...] = (NodeResourcesFit, PodTopologySpread, InterPodAffi
 """Plugins without normalized scores by row: the rows of rejected classes keep their totals."""
 NORMALIZED: tuple[Class, ...] = (*BY_CLASS, PodLimit)
 """With normalized scores by row, which are those of the feasible nodes only."""
+BY_CLASS_OR_ROW: tuple[Class, ...] = (NodeResourcesFit, ZoneOfDay, PodTopologySpread, InterPodAffinity)
+"""With a plugin that is evaluated by class in some attempts only."""
 PROFILES = {
     "all levels": LEVELS,
+    "by class or row": BY_CLASS_OR_ROW,
     "by class": BY_CLASS,
     "by class and normalized": NORMALIZED,
     **{cls.name: (cls,) for cls in LEVELS},
@@ -218,6 +223,26 @@ def _ignore_filter_cache_key(patch: pytest.MonkeyPatch) -> None:
 
 def _cache_pre_filter_of_keyed_plugins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(profile, "is_keyed", lambda _: False)
+
+
+def _keep_filters_by_class(patch: pytest.MonkeyPatch) -> None:
+    use = ClassResults._use
+    patch.setattr(ClassResults, "_use", lambda self, filters: None if self.filters else use(self, filters))
+
+
+def _keep_codes_of_other_filters(patch: pytest.MonkeyPatch) -> None:
+    use = ClassResults._use
+
+    def keep(self: ClassResults, filters: Sequence[Any]) -> None:
+        codes = self.codes
+        use(self, filters)
+        self.codes = codes
+
+    patch.setattr(ClassResults, "_use", keep)
+
+
+def _match_no_requirement(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NodeClassTable, "matches_requirement", lambda self, _: np.zeros(len(self), np.bool_))
 
 
 def _keep_topologies(patch: pytest.MonkeyPatch) -> None:
@@ -382,6 +407,10 @@ def test_property_catches_stale_results_with_nominated_pods(plant: Plant, monkey
         (_ignore_cache_key, TeamRank),
         (_ignore_filter_cache_key, OddDays),
         (_cache_pre_filter_of_keyed_plugins, OddDays),
+        (_ignore_filter_cache_key, ZoneOfDay),
+        (_keep_filters_by_class, ZoneOfDay),
+        (_keep_codes_of_other_filters, ZoneOfDay),
+        (_match_no_requirement, ZoneOfDay),
         (_ignore_changed_raw_scores, TeamCpu),
         (_keep_rows_after(Change.NODE), TeamCpu),
         (_keep_topologies, TeamScore),

@@ -165,13 +165,17 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def class_filters(self) -> tuple[FilterPlugin, ...]:
-        """The Filter plugins that are evaluated by class of equivalent nodes, in order."""
+        """The Filter plugins that may be evaluated by class of equivalent nodes, in order."""
         return tuple(plugin for plugin in self.filter if _has_filter_equivalence(plugin))
 
     @cached_property
     def row_filters(self) -> tuple[FilterPlugin, ...]:
-        """The other Filter plugins, in order."""
-        return tuple(plugin for plugin in self.filter if not _has_filter_equivalence(plugin))
+        """The Filter plugins that may be evaluated by row, in order.
+
+        Those that do not read pods on other nodes are in both if they have a `filter_equivalence`: what it returns
+        decides in each attempt.
+        """
+        return tuple(p for p in self.filter if not _has_filter_equivalence(p) or reads_of(p) <= Reads.ALL_NODES)
 
     @cached_property
     def filter_places(self) -> Mapping[str, int]:
@@ -195,7 +199,7 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def row_plugins(self) -> frozenset[str]:
-        """Names of the Filter and Score plugins that are not evaluated by class."""
+        """Names of the Filter and Score plugins that may be evaluated by row."""
         return frozenset(p.name for p in (*self.row_filters, *(each.plugin for each in self.row_scores)))
 
     @cached_property
@@ -396,7 +400,9 @@ def is_keyed(plugin: Plugin) -> bool:
 
 def _has_filter_equivalence(plugin: FilterPlugin) -> bool:
     """Return True if `filter_all` may run on classes of nodes; by default it calls `filter` for each node."""
-    return _overrides(plugin, FilterPlugin, "filter_equivalence", "filter_all") and not may_read_anything(plugin)
+    if reads_of(plugin) is Reads.EVERYTHING or plugin.reads_identity:
+        return False
+    return _overrides(plugin, FilterPlugin, "filter_equivalence", "filter_all")
 
 
 def _has_score_equivalence(plugin: ScorePlugin) -> bool:

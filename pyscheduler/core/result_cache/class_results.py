@@ -37,8 +37,14 @@ class ClassResults:
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
         self._classes = NodeClasses(state)
-        self.filters: Sequence[FilterPlugin] = profile.class_filters
+        self._unskipped: Sequence[FilterPlugin] = profile.class_filters
         """The plugins that PreFilter did not skip."""
+        self._optional = frozenset(plugin.name for plugin in {*profile.class_filters} & {*profile.row_filters})
+        """Names of the plugins that are evaluated by row in attempts without an equivalence."""
+        self.filters: Sequence[FilterPlugin] = ()
+        """The plugins that are evaluated by class in this attempt."""
+        self.replaced_row_filters: frozenset[str] = frozenset()
+        """Names of those that are evaluated by row in other attempts."""
         self.scores: Sequence[Weighted] = profile.class_scores
         """The plugins that PreScore did not skip."""
         self._filter_equivalences: PluginEquivalences = ()
@@ -65,11 +71,6 @@ class ClassResults:
         """Memory of the class numbers in bytes."""
         return self._classes.of.nbytes + self._totals.bytes
 
-    def skip_filters(self, skipped: frozenset[str]) -> None:
-        """Leave out the plugins that PreFilter skipped."""
-        self.filters = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
-        self.codes, self._last_filter_key, self.rejects_rows = None, None, False
-
     def skip_scores(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreScore skipped."""
         self.scores = [weighted for weighted in self._profile.class_scores if weighted.plugin.name not in skipped]
@@ -77,12 +78,32 @@ class ClassResults:
 
     # -- filter ------------------------------------------------------------------------------------------------------
 
+    def skip_filters(self, skipped: frozenset[str]) -> None:
+        """Leave out the plugins that PreFilter skipped."""
+        self._unskipped = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
+        self._use(())
+
+    def begin(self, cycle: Cycle) -> None:
+        """Start an attempt: select the plugins that are evaluated by class. PluginFailed if one raises."""
+        self.rejects_rows = False
+        if not self._unskipped:
+            return
+        found = [(each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self._unskipped]
+        self._filter_equivalences = [
+            (plugin, equivalence)
+            for plugin, equivalence in found
+            if equivalence is not None or plugin.name not in self._optional
+        ]
+        filters = [plugin for plugin, _ in self._filter_equivalences]
+        if filters != self.filters:
+            self._use(filters)
+
+    def _use(self, filters: Sequence[FilterPlugin]) -> None:
+        self.filters, self.codes, self._last_filter_key = filters, None, None
+        self.replaced_row_filters = self._optional.intersection([each.name for each in filters])
+
     def filter(self, cycle: Cycle, pod: Pod) -> None:
         """Run the Filter plugins on every class. PluginFailed if one raises."""
-        self.rejects_rows = False
-        self._filter_equivalences = [
-            (each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self.filters
-        ]
         self._classes.refresh(self._filter_equivalences, "Filter")
         key = self._filter_key(cycle)
         if key is None or key != self._last_filter_key or self._table is not self._classes.table:

@@ -114,7 +114,8 @@ class ClassTotals:
         """Return the feasible rows, the same object until others are."""
         if self._feasible is None:
             of = classes.of
-            self._feasible = (self._fits.take(of) & rows.feasible[: len(of)]).nonzero()[0]
+            fits = self._fits.astype(np.bool_).take(of)  # bytes take a third of the time
+            self._feasible = (fits & rows.feasible[: len(of)]).nonzero()[0]
         return self._feasible
 
     # -- totals ------------------------------------------------------------------------------------------------------

@@ -175,9 +175,12 @@ class EquivalenceCache:
                 self.with_nominated_pods = NominatedPodsResults()
                 self._classes.skip_filters(skipped)
             self._skipped_filters = skipped
-        self.rows.refresh_filters(cycle, pod, skipped)
-        if self._classes.filters:
-            self._classes.filter(cycle, pod)
+        classes = self._classes
+        classes.begin(cycle)
+        replaced = classes.replaced_row_filters
+        self.rows.refresh_filters(cycle, pod, skipped | replaced if replaced else skipped)
+        if classes.filters:
+            classes.filter(cycle, pod)
         self._are_all_filtered = True
 
     def exclude_rows(self, rows: Collection[int]) -> int:

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api.nodes import Ints, NodeInfo, NodeTable
+from pyscheduler.api.match import Requirement
+from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.topology import (
     NO_DOMAIN,
@@ -290,6 +291,12 @@ class NodeClassTable(ClusterTable):
         domains = self._topologies.get(self._state.known_label(key))
         return self._missing() if domains is None else domains
 
+    def matches_requirement(self, requirement: Requirement) -> Mask:
+        domains = self.topology(requirement.key)
+        matches = np.zeros(domains.size, np.bool_)
+        matches[[i for value, i in domains.known.items() if requirement.matches(value)]] = True
+        return matches.take(domains.ids)
+
     def count_pods(self, count: PodCount) -> Ints:
         numbers = self._counts.get(count)
         return self._missing() if numbers is None else numbers
@@ -305,6 +312,6 @@ class NodeClassTable(ClusterTable):
 
     _method: Callable[..., Any] = _missing
     _property: Any = property(_missing)
-    allocatable = requested = non_zero_requested = named = matches_requirement = _method
+    allocatable = requested = non_zero_requested = named = _method
     by_taints = has_image = by_ports = _method
     names = positions = generations = allowed_pods = pod_counts = unschedulable = _property

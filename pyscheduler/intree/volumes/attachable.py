@@ -161,12 +161,6 @@ def _of_class(storage: Storage, claim: ClaimFields, has_csi_node: bool) -> Attac
     return driver, f"{_PLACEHOLDER}{claim.namespace}/{claim.name}"
 
 
-def unbound_claim(volume: Attachable) -> str | None:
-    """Return the name of the claim for which the volume will be provisioned; None for a volume that exists."""
-    handle = volume[1]
-    return handle.partition("/")[2] if handle.startswith(_PLACEHOLDER) else None
-
-
 # -- pods --------------------------------------------------------------------------------------------------------------
 
 

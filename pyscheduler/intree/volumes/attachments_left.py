@@ -45,7 +45,7 @@ class NewVolumes(msgspec.Struct, frozen=True, eq=False):
     counts: Mapping[str, int]
     """Number of volumes by driver."""
     shared: frozenset[Attachable]
-    """Those that may be attached to a node already."""
+    """Those that a pod on a counted node has too, as of PreFilter."""
 
 
 class AttachmentsLeft:
@@ -71,9 +71,15 @@ class AttachmentsLeft:
         """Generation of each node for which the volumes were counted."""
         self._volumes: dict[int, NodeVolumes] = {}
         """Volumes of the counted nodes by position."""
+        self._nodes_with: Counter[Attachable] = Counter()
+        """Number of these nodes by volume of their pods."""
         self._used_version = self._volumes_version = 0
         """Incremented when volumes have changed on a node without a change of its pods: their number, or any of them.
         """
+
+    def shared(self, volumes: Set[Attachable]) -> frozenset[Attachable]:
+        """Return the volumes that pods on counted nodes have too. All others are new to each node that may be full."""
+        return frozenset([volume for volume in volumes if volume in self._nodes_with])
 
     def cache_key(self, new: NewVolumes) -> Hashable:
         """Return what nodes with room for the volumes depend on besides the pods on them."""
@@ -109,7 +115,7 @@ class AttachmentsLeft:
         self._position = {name: i for i, name in enumerate(self._names)}
         self._has_limits = self._column(0, {key: 1 for key, limits in self._limits.by_node.items() if limits}) > 0
         self._counted = np.full(len(nodes), _NEVER, np.int64)
-        for columns in (self._limit, self._used, self._volumes):
+        for columns in (self._limit, self._used, self._volumes, self._nodes_with):
             columns.clear()
         self._used_version += 1
         self._volumes_version += 1
@@ -137,7 +143,14 @@ class AttachmentsLeft:
     def _count(self, nodes: NodeTable, position: int) -> NodeVolumes:
         """Return the volumes of a node. StatusError if those of one of its pods are invalid."""
         self._counted[position] = _NEVER  # an exception leaves it uncounted
-        volumes = self._volumes[position] = self._attached.of(nodes[position])
+        before, volumes = self._volumes.get(position), self._attached.of(nodes[position])
+        if volumes is not before:
+            self._volumes[position] = volumes
+            self._nodes_with.update(volumes.of_pods)
+            for volume in before.of_pods if before is not None else ():
+                self._nodes_with[volume] -= 1
+                if not self._nodes_with[volume]:
+                    del self._nodes_with[volume]
         for driver, used in self._used.items():
             used[position] = volumes.used.get(driver, 0)
         self._counted[position] = nodes.generations[position]
@@ -176,7 +189,14 @@ class AttachmentsLeft:
             return False
         is_counted = self._counted[position] == nodes.generations[position]
         volumes = self._volumes[position] if is_counted else self._count(nodes, position)
+        self._check_shared(new)
         return _is_full(volumes, new.volumes, limits)
+
+    def _check_shared(self, new: NewVolumes) -> frozenset[Attachable]:
+        """Return the shared volumes. If nodes were counted that have more of them, results hold for this pod only."""
+        shared = self.shared(new.volumes)
+        self._used_version += not shared <= new.shared
+        return shared
 
     def _may_be_full(self, bound: int, limits: Mapping[str, int], new: NewVolumes) -> bool:
         if bound >= _UNKNOWN_COUNT:
@@ -216,11 +236,12 @@ class AttachmentsLeft:
         every = nodes.all_nodes
         for position in positions[self._counted[positions] != every.generations[positions]].tolist():
             self._count(every, position)
+        shared = self._check_shared(new)
         full: Mask = np.zeros(len(positions), np.bool_)
         for driver, n in new.counts.items():
             limit = self._limit_of(driver)[positions]
             full |= self._used[driver][positions] + n > limit
-        if new.shared:  # those that are attached already do not count again
+        if shared:  # they do not count again where they are attached
             by_node = self._limits.by_node
             for i in np.flatnonzero(full).tolist():
                 position = int(positions[i])

@@ -181,6 +181,13 @@ class PodVolumeSearch:
             return None
         return tuple(map(self._access_key, self._bound_volumes)), begun, others
 
+    def topologies(self) -> frozenset[str] | None:
+        """Return the labels of a node that conflicts depend on; None if they depend on more, or may be an error."""
+        if self._delayed or any(volume is not None and in_tree_plugin(volume.source) for volume in self._bound_volumes):
+            return None
+        affinities = [volume.affinity or () for volume in self._bound_volumes if volume is not None]
+        return frozenset(r.key for selectors in affinities for selector in selectors for r in selector.requirements)
+
     def _access_key(self, volume: PersistentVolume | None) -> Hashable:
         """Return a key of the nodes from which a bound volume is accessible."""
         if volume is None or not in_tree_plugin(volume.source):

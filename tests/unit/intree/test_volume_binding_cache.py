@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import NodeTable, NodeToStatus, Pod
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.core.commands import Bind
-from pyscheduler.intree import VolumeBinding
+from pyscheduler.intree import VolumeBinding, volume_binding
 from pyscheduler.testing import Harness, node
 from tests.unit.intree.storage import KINDS, Manifest, bound, claim, meta, obj, storage_class, using, volume, within
 
@@ -19,7 +19,7 @@ Change = Callable[[Harness], None]
 
 @pytest.fixture(autouse=True)
 def filtered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Pods for which VolumeBinding filtered all nodes."""
+    """Pods for which VolumeBinding filtered all nodes, one after the other."""
     pods: list[str] = []
     filter_all = VolumeBinding.filter_all
 
@@ -69,13 +69,25 @@ def test_nodes_are_filtered_once_for_pods_whose_claims_are_alike(filtered: list[
     assert filtered == ["data-0"]
 
 
-def test_pods_with_bound_claims_share_results_by_the_volumes_affinity(filtered: list[str]) -> None:
-    zones = ("z1", "z1", "z2", "z2")
+def test_nodes_are_filtered_by_zone_for_pods_with_bound_claims(filtered: list[str]) -> None:
+    zones = ("z1", "z2", "z1", "z2")
     harness = build_harness(storage_class())
     for i, zone in enumerate(zones):
         show(harness, volume(f"pv-{i}", nodeAffinity=within(zone)), bound(f"pv-{i}", f"data-{i}"))
     nodes = [schedule(harness, f"data-{i}") for i in range(len(zones))]
-    assert [int(name[1:]) % 2 for name in nodes] == [1, 1, 0, 0]
+    assert [int(name[1:]) % 2 for name in nodes] == [1, 0, 1, 0]
+    assert not filtered
+
+
+def test_pods_with_volumes_of_one_node_share_results_by_the_affinity(
+    filtered: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volume_binding, "MAX_DOMAINS", NODES)  # and that of the nodes without the label
+    harness = build_harness(storage_class())
+    for i, name in enumerate(("n1", "n1", "n2")):
+        local = within(name, key="kubernetes.io/hostname")
+        show(harness, volume(f"pv-{i}", nodeAffinity=local), bound(f"pv-{i}", f"data-{i}"))
+    assert [schedule(harness, f"data-{i}") for i in range(3)] == ["n1", "n1", "n2"]
     assert filtered == ["data-0", "data-2"]
 
 
