@@ -95,6 +95,8 @@ def _with_nominated_pods(story: Story) -> Story:
 
 NOMINATED = _of_two_kinds(stories("place", "remove", "mark", "nominate")).map(_with_nominated_pods)
 """Three nodes with nominated pods from the beginning."""
+DAYS = stories("change_external")
+"""Only the value changes that decides by what and in which zones nodes are filtered."""
 WITH_OBJECTS = stories(*ALL_STEPS, *RARE, "object", "object")
 BY_CLASS: tuple[Class, ...] = (NodeResourcesFit, PodTopologySpread, InterPodAffinity)
 """Plugins without normalized scores by row: the rows of rejected classes keep their totals."""
@@ -225,9 +227,9 @@ def _cache_pre_filter_of_keyed_plugins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(profile, "is_keyed", lambda _: False)
 
 
-def _keep_filters_by_class(patch: pytest.MonkeyPatch) -> None:
-    use = ClassResults._use
-    patch.setattr(ClassResults, "_use", lambda self, filters: None if self.filters else use(self, filters))
+def _leave_out_row_filters(patch: pytest.MonkeyPatch) -> None:
+    left_out = property(lambda self: self._optional, lambda *_: None)
+    patch.setattr(ClassResults, "replaced_row_filters", left_out, raising=False)
 
 
 def _keep_codes_of_other_filters(patch: pytest.MonkeyPatch) -> None:
@@ -407,10 +409,6 @@ def test_property_catches_stale_results_with_nominated_pods(plant: Plant, monkey
         (_ignore_cache_key, TeamRank),
         (_ignore_filter_cache_key, OddDays),
         (_cache_pre_filter_of_keyed_plugins, OddDays),
-        (_ignore_filter_cache_key, ZoneOfDay),
-        (_keep_filters_by_class, ZoneOfDay),
-        (_keep_codes_of_other_filters, ZoneOfDay),
-        (_match_no_requirement, ZoneOfDay),
         (_ignore_changed_raw_scores, TeamCpu),
         (_keep_rows_after(Change.NODE), TeamCpu),
         (_keep_topologies, TeamScore),
@@ -448,6 +446,15 @@ def test_property_catches_wrong_shortcuts(
 ) -> None:
     plant(monkeypatch)
     assert_caught(property_for(classes), TWO_KINDS, AssertionError, PluginFailed, ValueError)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [_ignore_filter_cache_key, _leave_out_row_filters, _keep_codes_of_other_filters, _match_no_requirement],
+)
+def test_property_catches_results_of_other_days(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert_caught(property_for((ZoneOfDay,)), DAYS, AssertionError)
 
 
 @pytest.mark.parametrize("plant", [_normalize_with_rejected_classes, _keep_excluded_rows])
