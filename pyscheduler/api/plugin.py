@@ -273,10 +273,8 @@ class FilterPlugin(Plugin):
     def filter_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:  # noqa: ARG002
         """Return an equivalence of nodes with equal results in this attempt; `filter_all` runs once for each class.
 
-        For plugins that read DOMAINS: with pods spread over zones, thousands of nodes form a few classes. So they do if
-        each pod needs another zone, as pods with bound volumes do. Called after PreFilter. None evaluates every node,
-        and so does a plugin without a `filter_all` of its own; if `reads` is at most ALL_NODES, results by node are
-        cached then.
+        For plugins that read DOMAINS, or if each pod needs another zone: thousands of nodes form a few classes. Called
+        after PreFilter. None evaluates every node, and so does a plugin without a `filter_all` of its own.
         """
         return None
 

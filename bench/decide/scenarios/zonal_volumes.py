@@ -53,8 +53,8 @@ def _schedule(cluster: Cluster, consumer: PodObject) -> list[Command]:
 
 
 def _create_volume(cluster: Cluster, i: int) -> None:
-    name = f"data-{i}"
-    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [f"zone-{(i + i // TEMPLATES) % ZONES}"]}
+    name, zones = f"data-{i}", min(ZONES, cluster.size.nodes)
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [f"zone-{(i + i // TEMPLATES) % zones}"]}
     volume = {
         "capacity": {"storage": "1Gi"},
         "csi": {"driver": DRIVER, "volumeHandle": name},

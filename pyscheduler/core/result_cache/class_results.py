@@ -88,13 +88,13 @@ class ClassResults:
         self.rejects_rows = False
         if not self._unskipped:
             return
-        found = [(each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self._unskipped]
-        self._filter_equivalences = [
-            (plugin, equivalence)
-            for plugin, equivalence in found
-            if equivalence is not None or plugin.name not in self._optional
-        ]
-        filters = [plugin for plugin, _ in self._filter_equivalences]
+        filters, equivalences = list[FilterPlugin](), list[tuple[Plugin, NodeEquivalence | None]]()
+        for plugin in self._unskipped:
+            equivalence = _equivalence(plugin, "Filter", plugin.filter_equivalence, cycle)
+            if equivalence is not None or plugin.name not in self._optional:
+                filters.append(plugin)
+                equivalences.append((plugin, equivalence))
+        self._filter_equivalences = equivalences
         if filters != self.filters:
             self._use(filters)
 
