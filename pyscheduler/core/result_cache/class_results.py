@@ -37,7 +37,7 @@ class ClassResults:
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
         self._classes = NodeClasses(state)
-        self._unskipped: Sequence[FilterPlugin] = profile.class_filters
+        self.unskipped: Sequence[FilterPlugin] = profile.class_filters
         """The plugins that PreFilter did not skip."""
         self._optional = frozenset(plugin.name for plugin in {*profile.class_filters} & {*profile.row_filters})
         """Names of the plugins that are evaluated by row in attempts without an equivalence."""
@@ -80,16 +80,14 @@ class ClassResults:
 
     def skip_filters(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreFilter skipped."""
-        self._unskipped = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
+        self.unskipped = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
         self._use(())
 
     def begin(self, cycle: Cycle) -> None:
-        """Start an attempt: select the plugins that are evaluated by class. PluginFailed if one raises."""
+        """Select the unskipped plugins that are evaluated by class. PluginFailed if one raises."""
         self.rejects_rows = False
-        if not self._unskipped:
-            return
         filters, equivalences = list[FilterPlugin](), list[tuple[Plugin, NodeEquivalence | None]]()
-        for plugin in self._unskipped:
+        for plugin in self.unskipped:
             equivalence = _equivalence(plugin, "Filter", plugin.filter_equivalence, cycle)
             if equivalence is not None or plugin.name not in self._optional:
                 filters.append(plugin)
@@ -99,7 +97,7 @@ class ClassResults:
             self._use(filters)
 
     def _use(self, filters: Sequence[FilterPlugin]) -> None:
-        self.filters, self.codes, self._last_filter_key = filters, None, None
+        self.filters, self.codes, self._last_filter_key, self.rejects_rows = filters, None, None, False
         self.replaced_row_filters = self._optional.intersection([each.name for each in filters])
 
     def filter(self, cycle: Cycle, pod: Pod) -> None:
