@@ -123,6 +123,19 @@ def merge_attempts(theirs: Sequence[Answer], again: Sequence[Answer], ours: Sequ
     return [{**theirs[0], "attempts": [*merged, *before[len(merged) :]]}]
 
 
+def merge_pods(theirs: Sequence[Answer], again: Sequence[Answer], ours: Sequence[Answer]) -> list[Answer]:
+    """Return kube-scheduler's results for pods, with those of the repetition `again` that ours agree with.
+
+    Results that ours agree with already stay, and all if the three are not of the same pods.
+    """
+    if not len(theirs) == len(again) == len(ours):
+        return [*theirs]
+    return [
+        new if not panic(new) and compare([old], [our]) and not compare([new], [our]) else old
+        for old, new, our in zip(theirs, again, ours, strict=True)
+    ]
+
+
 def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
     """Compare the attempts of a sequence one by one: nodes, nominations, victims, messages, devices of claims."""
     for number, (their, our) in enumerate(zip(theirs, ours, strict=False)):

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from tests.conformance import ours
-from tests.conformance.compare import Difference, compare, merge_attempts
+from tests.conformance.compare import Difference, compare, merge_attempts, merge_pods
 from tests.conformance.generator import Case
 from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.minimise import minimised
@@ -61,7 +61,8 @@ def _confirmed(
     """Return kube-scheduler's results and the differences of ours; of several results those without any.
 
     It lists ResourceSlices in random order. Whether a pool whose slices contradict each other can be used, and which of
-    two errors it reports, depends on that, in each attempt of a sequence anew: no repetition need agree in all of them.
+    two errors it reports, depends on that, for each pod and in each attempt of a sequence anew: no repetition need agree
+    in all of them.
     A repetition that takes too long ends them.
     """
     found = _compared(theirs, answers)
@@ -70,8 +71,8 @@ def _confirmed(
             if not found:
                 break
             again = oracle.evaluate(document)
-            if "sequence" in document and not is_skipped(again) and not isinstance(answers, Exception):
-                again = merge_attempts(theirs, again, answers)
+            if not is_skipped(again) and not isinstance(answers, Exception):
+                again = (merge_attempts if "sequence" in document else merge_pods)(theirs, again, answers)
             theirs = again
             found = _compared(theirs, answers)
     return theirs, found

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.compare import compare, merge_attempts
+from tests.conformance.compare import compare, merge_attempts, merge_pods
 from tests.conformance.coverage import Coverage
 from tests.conformance.generator import Case
 
@@ -170,6 +170,18 @@ def test_repetitions_that_agree_in_different_attempts_are_merged() -> None:
     [difference] = compare(merge_attempts(first, second, wrong), wrong)
     assert difference.text.startswith("attempt 1")
     assert merge_attempts(first, [{"id": 1, "error": "panic: nil pointer"}], ours) == first
+
+
+def test_repetitions_that_agree_for_different_pods_are_merged() -> None:
+    both = _changed(UNFIT, _set("nodes/b/reasons", ["invalid resource pools were encountered"]))
+    ours = [both, both]
+    first, second = [both, UNFIT], [UNFIT, both]
+    assert compare(first, ours)
+    assert compare(second, ours)
+    assert compare(merge_pods(first, second, ours), ours) == []
+    wrong = [both, _changed(UNFIT, _set("nodes/b/reasons", ["Insufficient cpu"]))]
+    assert compare(merge_pods(first, second, wrong), wrong) == compare(first, wrong)
+    assert merge_pods(first, [{"id": 1, "error": "panic: nil pointer"}], ours) == first
 
 
 def test_sequence_is_compared_up_to_first_error() -> None:
