@@ -97,6 +97,7 @@ def test_folder_that_does_not_exist_is_a_usage_error_before_the_start(tmp_path: 
 
 def test_up_that_ends_at_once_leaves_no_warning() -> None:
     """Without pods to place, `--once` ends before the scheduler's first step."""
+    gc.collect()  # what earlier tests left
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         unraisable: list[object] = []
