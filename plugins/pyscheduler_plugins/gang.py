@@ -61,6 +61,8 @@ _NODES: StateKey[NodeTable] = StateKey("Gang")
 LONGEST_WAIT = 15 * 60.0
 """Seconds that a member may wait while pods are being evicted for other members: kube-scheduler's limit."""
 _RECHECK = 10.0
+_ADMITTING = Action.ADD | Action.UPDATE_NODE_TAINT | Action.UPDATE_NODE_LABEL
+"""Changes of a node after which a pod may fit although the free capacity is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,12 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
             ClusterEventWithHint(POD, joined, self._on_member_added),
             ClusterEventWithHint(SUCCEEDED_POD, Action.ADD, self._on_member_added),
             ClusterEventWithHint(POD_GROUP.kind, Action.ALL, self._on_group_changed),
-            ClusterEventWithHint(POD, released, self._on_resources_released),
+            ClusterEventWithHint(
+                POD,
+                released,
+                self._on_resources_released,
+                PreQueueingHint(objects_of=lambda _: (), concerns_all=_may_release),
+            ),
             ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE, self._on_capacity_added),
             ClusterEventWithHint(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE, self._on_capacity_added),
             ClusterEventWithHint(
@@ -141,26 +148,32 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         progress = self._states.find(group)
         return _queue_if(progress is not None and progress.needs_room(pod))
 
-    def _on_capacity_added(self, pod: Pod, _: ClusterEvent) -> QueueingHint:
-        """Requeue the members that need room, and try them although the free capacity is the same.
+    def _on_capacity_added(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        """Requeue the members that need room.
 
-        A node may have lost a taint, and a class may let devices provide an extended resource.
+        They are tried although the free capacity is the same if a node may have lost a taint or got a label, or a class
+        may let devices provide an extended resource.
         """
         progress = self._states.find(group_of(pod))
         if progress is None or not progress.needs_room(pod):
             return QueueingHint.SKIP
-        progress.expire_failure()
+        if event.resource != NODE or event.action & _ADMITTING:
+            progress.expire_failure()
         return QueueingHint.QUEUE
 
     def _on_resources_released(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """Requeue a gang that lacks resources once a pod requests less, or another gang may reserve less."""
+        """Requeue members that need room after a pod was scaled down.
+
+        A gang that lacks minResources is requeued also after a pod of a gang left it or began to terminate.
+        """
         progress = self._states.find(group_of(pod))
-        if progress is None or not progress.lacks_resources:
+        if progress is None:
             return QueueingHint.SKIP
         if event.action & Action.UPDATE_POD_SCALE_DOWN:
-            return QueueingHint.QUEUE
-        left = group_of(event.old)
-        return _queue_if(left is not None and (left != group_of(event.new) or not is_live(event.new)))
+            return _queue_if(progress.needs_room(pod))
+        group = group_of(event.old)
+        is_released = group is not None and (group != group_of(event.new) or not is_live(event.new))
+        return _queue_if(progress.lacks_resources and is_released)
 
     def _concerns_other_gangs(self, event: ClusterEvent) -> bool:
         """Return False for the end of a reservation during which no other gang failed: they lack the same room."""
@@ -437,6 +450,11 @@ def _groups_in(event: ClusterEvent) -> set[GroupKey]:
         return {group_key(event.new or event.old)}
     pods = [pod for pod in (event.old, event.new) if isinstance(pod, Pod)]
     return {group for pod in pods if (group := group_of(pod)) is not None}
+
+
+def _may_release(event: ClusterEvent) -> bool:
+    """Return False for label changes and terminations of pods without a gang."""
+    return bool(event.action & Action.UPDATE_POD_SCALE_DOWN) or group_of(event.old) is not None
 
 
 def _queue_if(helps: bool) -> QueueingHint:

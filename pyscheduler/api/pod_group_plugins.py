@@ -177,7 +177,7 @@ class QuotaPlugin(Plugin):
         return {}
 
     def surplus(self, queue: str, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> Sequence[EvictionUnit]:  # noqa: ARG002
-        """Return those of the units to evict so that a queue of `over_quota` is within its quota."""
+        """Return the elements of `units`, not copies, to evict so that a queue of `over_quota` is within its quota."""
         return ()
 
     @abstractmethod
@@ -230,7 +230,9 @@ class QuotaPlugin(Plugin):
     def reclaim(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
     ) -> Sequence[EvictionUnit] | str:
-        """Return those of the units to evict so that the group can allocate the request, or why there are none.
+        """Return the elements of `units`, not copies, to evict so that the group can allocate the request.
+
+        Return a text instead if there are none: the reason.
 
         `free` is what it can use without evictions.
         """

@@ -11,7 +11,7 @@ from pyscheduler.api.topology import PodAttributes, PodLabel, PodRequirement, Po
 
 M = TypeVar("M", bound=Hashable)
 UNREADABLE = (object(),)
-"""Values of pods whose attributes cannot be read, and which may have any."""
+"""Stands for the values of a pod whose attributes cannot be read: it may have any value."""
 
 
 class ByValue(dict[Hashable, dict[M, None]]):
@@ -62,7 +62,10 @@ class SelectionIndex(Generic[M]):
         return self._members.keys()
 
     def add(self, member: M, selection: PodSelection | None) -> Sequence[PodRequirement] | None:
-        """Add a member, or replace it; None selects all pods. Return by what it is found, None if by any pod."""
+        """Add or replace a member; a selection of None selects all pods.
+
+        Return the requirements that it is indexed by, None if it may select any pod.
+        """
         self.discard(member)
         if selection is None or not all(selection):  # an alternative without requirements selects every pod
             self.unindexed[member], self._requirements[member] = None, ()
@@ -78,7 +81,7 @@ class SelectionIndex(Generic[M]):
         return sum(len(members.get(value, ())) for value in requirement.values)
 
     def discard(self, member: M) -> Sequence[PodRequirement]:
-        """Remove a member if it is in the index. Return by what it was found."""
+        """Remove a member if it is in the index. Return the requirements that it was indexed by."""
         self.unindexed.pop(member, None)
         requirements = self._requirements.pop(member, ())
         for attributes, values in requirements:
@@ -90,15 +93,15 @@ class SelectionIndex(Generic[M]):
     def candidates(self, signature: PodSignature) -> dict[M, None]:
         """Return the members that may select pods of the signature, in no particular order."""
         found = {**self.unindexed}
-        for members, values in lookups(self._members, signature):
+        for members, values in find_buckets(self._members, signature):
             found.update(members.find(values))
         return found
 
 
-def lookups(
+def find_buckets(
     by_attributes: Mapping[PodAttributes, ByValue[M]], signature: PodSignature
 ) -> Iterator[tuple[ByValue[M], Collection[Hashable]]]:
-    """Yield the members by each of the attributes that pods of the signature may have, with the values of the pods."""
+    """Yield the members by value of each attribute that pods of the signature may have, with the pods' values."""
     labels = signature.labels
     for attributes, members in by_attributes.items():
         if type(attributes) is PodLabel and attributes.key not in labels:  # of hundreds of keys, a pod has few

@@ -160,8 +160,8 @@ class AttributeCounts(Counter[Any]):
 class NodeEquivalence(NamedTuple):
     """Topologies and pod counts that a plugin's results depend on: nodes that agree in all of them are equivalent.
 
-    The plugin's vectorised method then runs on a table with one entry for each class of equivalent nodes, which has
-    only these topologies, as labels too, and counts.
+    The plugin's vectorised method then runs on a table with one entry for each class of equivalent nodes. The table has
+    only these topologies (`topology`, `matches_requirement`) and counts (`count_pods`); the rest is a LookupError.
     """
 
     topologies: tuple[str, ...] = ()

@@ -133,8 +133,8 @@ def _pod(objects: ListedObjects, key: str) -> PodObject:
     if key not in by_key:
         name = key.rpartition("/")[2]
         same = [other for other in by_key if other.endswith(f"/{name}")]
-        hint = f"; there is {same[0]}: -n {same[0].partition('/')[0]}" if same else ""
-        hint = hint or pods_of_workload(name, by_key) or did_you_mean(key, by_key)
+        elsewhere = f"; there is {same[0]}: -n {same[0].partition('/')[0]}" if same else ""
+        hint = elsewhere or pods_of_workload(name, by_key) or did_you_mean(key, by_key)
         raise CommandProblem(f"there is no pod {key}{hint}")
     return by_key[key]
 

@@ -193,7 +193,8 @@ def _rejected(context: Context, pod: Pod) -> list[RejectedNodes]:
     """Return the nodes that do not fit by their rejections: those with few first, of those the most nodes."""
     try:
         rejections = all_rejections(context, context.profiles[pod.scheduler_name], pod)
-    except PluginFailed:  # `report` has the error
+    except PluginFailed as failed:  # `report` has the error
+        failed.drop_traceback()
         return []
     rows_by_statuses: dict[tuple[Status, ...], list[int]] = {}
     for row, statuses in enumerate(rejections):

@@ -25,7 +25,7 @@ _READERS = {
     "Scenario": "`pyscheduler simulate`",
     "KubeSchedulerConfiguration": "--config",
 }
-"""What reads our own files, which are no objects of the API."""
+"""Options and commands that read pyscheduler's own kinds of files, which are no API objects."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ def run() -> NoReturn:
 def _is_interrupt(problem: BaseException | None) -> bool:
     """Return True if Ctrl-C caused the exception.
 
-    Until Python 3.12, KeyboardInterrupt in `__set_name__`, while a module is imported, becomes a RuntimeError.
+    Before Python 3.12, an exception in `__set_name__`, such as KeyboardInterrupt during an import, was wrapped in a
+    RuntimeError.
     """
     while problem is not None and not isinstance(problem, KeyboardInterrupt):
         problem = problem.__cause__

@@ -174,7 +174,9 @@ class _Inputs:
     help="Create the objects of a manifest file or folder. May be repeated.",
 )
 @option("--watch", section=_WORKLOADS, is_flag=True, help="Show nodes and pods as they change, until Ctrl-C.")
-@option("--once", section=_WORKLOADS, is_flag=True, help="Exit when every pod is bound or final; 1 if not in time.")
+@option(
+    "--once", section=_WORKLOADS, is_flag=True, help="Exit when every pod is bound or final; code 1 after --timeout."
+)
 @option(
     "--timeout",
     section=_WORKLOADS,

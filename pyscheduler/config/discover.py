@@ -149,7 +149,10 @@ def _module(name: str) -> Any:
 def _cause(error: BaseException, cwd: str) -> str:
     where = ""
     if isinstance(error, ModuleNotFoundError):
-        where = f" (looked in {cwd} and the installed packages; start in its folder, or add that to PYTHONPATH)"
+        where = (
+            f" (looked in {cwd} and the installed packages; run pyscheduler in the folder of the module, or add that "
+            "folder to PYTHONPATH)"
+        )
     return f"{type(error).__name__}: {text_of(error)}{where}"
 
 

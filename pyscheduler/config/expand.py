@@ -240,9 +240,10 @@ class _Expansion:
             self._report.add(f"{path}.name", self._catalogue.explain_unknown(name) or unknown)
 
     def _is_reported(self, name: str) -> bool:
-        """Return True if a class of this name is enabled by an import path that fails, which is an error already."""
+        """Return True if an enabled import path of this class cannot be loaded, which is an error already."""
         enabled = (ref.name for point in _SETS for ref in self._set(point).enabled)
-        return any(is_import_path(each) and each.rpartition(":")[2] == name for each in enabled)
+        failed = (each for each in enabled if is_import_path(each) and each not in self._catalogue.imported)
+        return any(each.rpartition(":")[2] == name for each in failed)
 
     def _untyped(self, plugin: PluginRegistration, args: Mapping[str, Any], path: str) -> dict[str, Any]:
         """Return the args without apiVersion and kind, which are validated if present."""

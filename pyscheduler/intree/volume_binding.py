@@ -70,7 +70,7 @@ from pyscheduler.intree.volumes.storage_use import StorageScorer
 
 UNBOUND_IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
 MAX_DOMAINS = 64
-"""Number of topology domains above which nodes are not divided by them: local volumes are of one node each."""
+"""Number of topology domains above which VolumeBinding is evaluated by row. Local volumes have one domain per node."""
 _GATED = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
 _DEFAULT_SHAPE = (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
 

@@ -167,8 +167,8 @@ _status = msgspec.json.Decoder(_Status).decode
 class ObjectDecoder(Generic[T]):
     """Decode lists and watches of one resource into objects of `type`.
 
-    `type` is dict[str, Any], or a struct with `metadata` that has namespace, name, uid and resource_version. Dicts are
-    without managedFields, which nothing else reads, unless `managed_fields`.
+    `type` is dict[str, Any], or a struct with `metadata` that has namespace, name, uid and resource_version.
+    managedFields are dropped from dicts unless `managed_fields` is True.
     """
 
     def __init__(self, resource: str, type: type[T], refusals: Refusals, *, managed_fields: bool = False) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def default_requests(resources: dict[str, Any]) -> None:
-    """Set the requests of a container that only its limits state."""
+    """Set missing requests of a container to its limits."""
     limits = resources.get("limits")
     if limits:
         resources["requests"] = {**limits, **(resources.get("requests") or {})}

@@ -25,7 +25,9 @@ REAL_TIME_LIMIT: Final = 30.0
 _open_loops: set[asyncio.AbstractEventLoop] = set()
 """Event loops of all harnesses that were not garbage collected; each has three file descriptors."""
 MAX_OPEN_LOOPS: Final = 64
-"""Number of open event loops above which garbage is collected before another one is created."""
+"""Number of open event loops, beyond those in use, above which garbage is collected before another one is created."""
+_loops_in_use = 0
+"""Number of open event loops after the last collection."""
 _current: ContextVar[BindingCycle] = ContextVar("current")
 """Running cycle; tasks started by its plugins inherit it."""
 
@@ -201,8 +203,10 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
     Few tests close their harness, and Python collects long-lived garbage so rarely that a suite would run out of file
     descriptors.
     """
-    if len(_open_loops) % MAX_OPEN_LOOPS == MAX_OPEN_LOOPS - 1:
+    global _loops_in_use
+    if len(_open_loops) >= _loops_in_use + MAX_OPEN_LOOPS:
         gc.collect()
+        _loops_in_use = len(_open_loops)
     loop = asyncio.new_event_loop()
     _open_loops.add(loop)
     return loop
@@ -210,8 +214,8 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
     """Close an event loop. It runs during garbage collection, so it must do no more than this."""
-    loop.close()
     _open_loops.discard(loop)
+    loop.close()
 
 
 def _is_in_loop() -> bool:

@@ -124,9 +124,9 @@ def merge_attempts(theirs: Sequence[Answer], again: Sequence[Answer], ours: Sequ
 
 
 def merge_pods(theirs: Sequence[Answer], again: Sequence[Answer], ours: Sequence[Answer]) -> list[Answer]:
-    """Return kube-scheduler's results for pods, with those of the repetition `again` that ours agree with.
+    """Return kube-scheduler's results, each replaced by that of the repetition `again` if only that agrees with ours.
 
-    Results that ours agree with already stay, and all if the three are not of the same pods.
+    They are unchanged if the three have different numbers of results.
     """
     if not len(theirs) == len(again) == len(ours):
         return [*theirs]

@@ -61,9 +61,8 @@ def _confirmed(
     """Return kube-scheduler's results and the differences of ours; of several results those without any.
 
     It lists ResourceSlices in random order. Whether a pool whose slices contradict each other can be used, and which of
-    two errors it reports, depends on that, for each pod and in each attempt of a sequence anew: no repetition need agree
-    in all of them.
-    A repetition that takes too long ends them.
+    two errors it reports, depends on that, for each pod and in each attempt of a sequence anew: no repetition need
+    agree in all of them. A repetition that takes too long ends them.
     """
     found = _compared(theirs, answers)
     if any(each["kind"] == "ResourceSlice" for each in document["objects"]):

@@ -96,7 +96,7 @@ def _with_nominated_pods(story: Story) -> Story:
 NOMINATED = _of_two_kinds(stories("place", "remove", "mark", "nominate")).map(_with_nominated_pods)
 """Three nodes with nominated pods from the beginning."""
 DAYS = stories("change_external")
-"""Only the value changes that decides by what and in which zones nodes are filtered."""
+"""Only the external value changes, which decides if nodes are filtered by class or by row, and which zones are open."""
 WITH_OBJECTS = stories(*ALL_STEPS, *RARE, "object", "object")
 BY_CLASS: tuple[Class, ...] = (NodeResourcesFit, PodTopologySpread, InterPodAffinity)
 """Plugins without normalized scores by row: the rows of rejected classes keep their totals."""
@@ -159,7 +159,7 @@ def test_cached_results_equal_uncached_ones_for_recurring_signatures() -> None:
     quick(100)(given(TWO_KINDS)(property_for(IN_TREE)))()
 
 
-def test_cached_results_equal_uncached_ones_beside_nominated_pods() -> None:
+def test_cached_results_equal_uncached_ones_with_nominated_pods() -> None:
     quick(60)(given(NOMINATED)(property_for((NodeResourcesFit, PodLimit))))()
 
 
@@ -233,14 +233,14 @@ def _leave_out_row_filters(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_codes_of_other_filters(patch: pytest.MonkeyPatch) -> None:
-    use = ClassResults._use
+    use = ClassResults._set_filters
 
     def keep(self: ClassResults, filters: Sequence[Any]) -> None:
         codes = self.codes
         use(self, filters)
         self.codes = codes
 
-    patch.setattr(ClassResults, "_use", keep)
+    patch.setattr(ClassResults, "_set_filters", keep)
 
 
 def _match_no_requirement(patch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def test_member_left_in_a_bucket_fails_the_property(monkeypatch: pytest.MonkeyPa
     assert_caught(check, st.data())
 
 
-def test_member_that_takes_its_bucket_along_fails_the_property(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_property_catches_discard_that_removes_other_members(monkeypatch: pytest.MonkeyPatch) -> None:
     def discard_all(self: ByValue[Member], member: Member, values: set[str]) -> None:
         for value in values:
             self.pop(value, None)
@@ -91,7 +91,7 @@ def test_member_that_takes_its_bucket_along_fails_the_property(monkeypatch: pyte
     assert_caught(check, st.data())
 
 
-def test_neglected_alternative_without_requirements_fails_the_property(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_property_catches_ignored_alternatives_without_requirements(monkeypatch: pytest.MonkeyPatch) -> None:
     def add_others(self: SelectionIndex[Member], member: Member, selection: PodSelection) -> object:
         return add(self, member, [required for required in selection if required])
 

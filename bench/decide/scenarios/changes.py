@@ -83,6 +83,8 @@ def _changed(fields: Json, cluster: Cluster, _: int) -> Iterator[Event]:
     at_once = max(1, min(100, cluster.size.nodes // 4))
     for i in count():
         number, is_reverted = divmod(i, 2)
+        if is_reverted and number < at_once:
+            continue  # not changed yet
         obj = node((number if is_reverted else number + at_once) % cluster.size.nodes)
         if not is_reverted:
             obj |= fields
@@ -96,9 +98,10 @@ ALLOCATABLE: Json = {"status": {"allocatable": {"cpu": "64", "memory": "255Gi", 
 
 def _statuses(cluster: Cluster, _: int) -> Iterator[Event]:
     """Return changes of the Ready condition of the running pods in turn."""
-    for version, obj in enumerate(cycle(list(cluster.pods.values()))):
+    pods = list(cluster.pods.values())
+    for version, obj in enumerate(cycle(pods)):
         meta = msgspec.structs.replace(obj.metadata, resource_version=str(version))
-        ready = PodCondition(type="Ready", status="True" if version // len(cluster.pods) % 2 else "False")
+        ready = PodCondition(type="Ready", status="True" if version // len(pods) % 2 else "False")
         status = msgspec.structs.replace(obj.status, phase="Running", conditions=(ready,))
         yield PodChanged(cluster.now, msgspec.structs.replace(obj, metadata=meta, status=status))
 

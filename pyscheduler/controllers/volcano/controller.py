@@ -50,7 +50,8 @@ class VolcanoControllers:
     ) -> None:
         """`writer` is for PodGroups and Queues, `connection` for the watch of pods and writes of Jobs."""
         self.store = VolcanoStore(schedulers, self._enqueue)
-        self._writer, self._manager, self._clock = writer, field_manager(schedulers), clock
+        self._writer, self._clock = writer, clock
+        self._schedulers, self._manager = schedulers, field_manager(schedulers)
         self._delayed: set[Key] = set()
         """Queues that are enqueued later, once another writer of their status counts as gone."""
         self._jobs: KeyQueue[Key] = KeyQueue("Volcano Job", self._process_job)
@@ -151,8 +152,8 @@ class VolcanoControllers:
             if remaining > 0:
                 self._enqueue_later(key, remaining)
                 return {}
-            # Another scheduler may run whose usage does not change; its statuses matter in queues of its own.
-            if not (phases or allocated or other.is_of_this_program):
+            # The other scheduler may still run, with a usage that does not change.
+            if not (phases or allocated or other.is_of_one_of(self._schedulers)):
                 return {}
         return queue_status(queue, phases, allocated)
 
@@ -176,4 +177,4 @@ async def patch_status(client: ObjectClient, manager: str, kind: ResourceKind, k
     except ApiError as problem:
         if kind != POD_GROUPS or not is_not_found(problem):
             raise
-        await client.patch(kind, key, change)
+        await client.patch(kind, key, change, field_manager=manager)

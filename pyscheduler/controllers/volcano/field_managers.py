@@ -7,7 +7,7 @@ queue do not decide who writes its status.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -25,10 +25,9 @@ class OtherWrite(NamedTuple):
     manager: str
     at: float
 
-    @property
-    def is_of_this_program(self) -> bool:
-        """True if it is this program's, for other schedulers."""
-        return self.manager.startswith(_PROGRAM)
+    def is_of_one_of(self, schedulers: Collection[str]) -> bool:
+        """Return True if pyscheduler wrote it for one of these schedulers, as before a profile was added."""
+        return not set(schedulers).isdisjoint(self.manager.removeprefix(_PROGRAM).split(","))
 
 
 def field_manager(schedulers: Iterable[str]) -> str:
@@ -42,7 +41,9 @@ def last_other_write(queue: Mapping[str, Any], manager: str) -> OtherWrite | Non
     Users write the state only, and clusters without Volcano have no other writer.
     """
     entries = queue["metadata"].get("managedFields") or ()
-    others = [each for each in entries if each.get("manager") != manager and _has_counts(each)]
+    # "pyscheduler" is the User-Agent, which the API server takes from versions that name no field manager.
+    own = {manager, _PROGRAM.rstrip("/")}
+    others = [each for each in entries if each.get("manager") not in own and _has_counts(each)]
     writes = [OtherWrite(each.get("manager", ""), _seconds(each["time"])) for each in others if each.get("time")]
     return max(writes, key=lambda write: write.at, default=None)
 

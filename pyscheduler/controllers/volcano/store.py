@@ -138,7 +138,7 @@ class VolcanoStore:
             self._by_group[pod.namespace, pod.group][pod.name] = pod
         if pod.job:
             self._by_job[pod.job][pod.name] = pod
-        if self._counts(pod):
+        if self._is_counted(pod):
             self._allocated[_bucket(pod)].update(pod.requests)
 
     def _remove(self, pod: PodRecord) -> None:
@@ -151,7 +151,7 @@ class VolcanoStore:
             self._by_job[pod.job].pop(pod.name, None)
             if not self._by_job[pod.job]:
                 del self._by_job[pod.job]
-        if self._counts(pod):
+        if self._is_counted(pod):
             allocated = self._allocated[_bucket(pod)]
             allocated.subtract(pod.requests)
             for name in [name for name, amount in allocated.items() if not amount]:
@@ -159,7 +159,8 @@ class VolcanoStore:
             if not allocated:
                 del self._allocated[_bucket(pod)]
 
-    def _counts(self, pod: PodRecord) -> bool:
+    def _is_counted(self, pod: PodRecord) -> bool:
+        """Return True if the requests of the pod count for its queue."""
         return pod.is_allocated and pod.scheduler in self._schedulers
 
     def _change_dependents(self, pod: PodRecord) -> None:

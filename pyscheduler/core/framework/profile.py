@@ -172,8 +172,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     def row_filters(self) -> tuple[FilterPlugin, ...]:
         """The Filter plugins that may be evaluated by row, in order.
 
-        Those that do not read pods on other nodes are in both if they have a `filter_equivalence`: what it returns
-        decides in each attempt.
+        A plugin with a `filter_equivalence` that reads no pods on other nodes is in `class_filters`, too: in attempts
+        in which it returns None, the plugin is evaluated by row.
         """
         return tuple(p for p in self.filter if not _has_filter_equivalence(p) or reads_of(p) <= Reads.ALL_NODES)
 

@@ -62,7 +62,7 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
 
 
 def _is_number(value: object) -> bool:
-    """Return True for a number of at least 0, or infinity: a time that is negative or NaN would be due at once."""
+    """Return True for a number of at least 0 that fits a float: a negative time or NaN would be due at once."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     try:
@@ -130,15 +130,14 @@ def check_quota_result(name: str, method: Callable[..., Any], result: object) ->
 def check_units(method: Callable[..., Any], result: Sequence[EvictionUnit], listed: Iterable[EvictionUnit]) -> None:
     """Raise InvalidReturnValue unless the units are some of those listed, each once.
 
-    So their fields need no checks: all pods exist, and none may be protected from eviction.
+    Their fields then need no checks: all of their pods exist, and none is protected from eviction.
     """
-    rest = {id(unit) for unit in listed}
+    known, seen = {id(unit) for unit in listed}, set[int]()
     for unit in result:
-        if id(unit) not in rest:
-            raise InvalidReturnValue(
-                method, result, "some of those in `units`, each once", shown="another EvictionUnit"
-            )
-        rest.remove(id(unit))
+        if id(unit) not in known or id(unit) in seen:
+            shown = "a repeated EvictionUnit" if id(unit) in seen else "an EvictionUnit that is not in `units`"
+            raise InvalidReturnValue(method, result, "some of those in `units`, each once", shown=shown)
+        seen.add(id(unit))
 
 
 def check_result(point: str, method: Callable[..., Any], result: object) -> None:

@@ -16,10 +16,9 @@ from heapq import heappop, heappush
 from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.pod import LARGE
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.entry import TierIndex
-from pyscheduler.core.queue.ordered import QUEUE_SORT, OrderedPods, by_priority_and_time
+from pyscheduler.core.queue.ordered import OrderedPods, by_priority_and_time, report_sort_failure
 
 EARLY_POP_DELAY = 0.1
 """Seconds between a failed attempt of a pod and its earliest early pop.
@@ -102,9 +101,7 @@ class BackoffQueue:
     """kube-scheduler's backoffQ: separate queues for rejected pods and for pods with an error."""
 
     def __init__(self, sort: QueueSortPlugin, instrument: Instrument, index: TierIndex) -> None:
-        def failed(error: BaseException) -> None:
-            PluginFailed(sort.name, QUEUE_SORT, error).report_to(instrument)
-
+        failed = report_sort_failure(sort, instrument)
         self._rejected = _Batches(lambda: OrderedPods(sort.sort_key, by_priority_and_time, failed, index))
         self._errors = _Batches(self._rejected.new_batch)
         self._no_early_pop_until = 0.0

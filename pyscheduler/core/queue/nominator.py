@@ -96,7 +96,7 @@ class Nominator:
         return self._changed.get(node_name, 0), own, self._queue_of(pod)
 
     def all_competing_pods_version(self, pod: Pod) -> tuple[int, str, str]:
-        """Return a value that changes whenever `competing_pods` may for any node, for pods of one priority."""
+        """Return a value that changes if `competing_pods` of a node may change, for pods of one priority."""
         return self.version, pod.uid if pod.uid in self.node_of else "", self._queue_of(pod)
 
     def nodes(self) -> KeysView[str]:

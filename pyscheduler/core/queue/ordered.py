@@ -250,9 +250,14 @@ class ActiveQueue(OrderedPods):
         super().__init__(
             key=sort.sort_key if first is None else lambda queued: (first(queued), sort.sort_key(queued)),
             fallback=by_priority_and_time,
-            failed=lambda error: PluginFailed(sort.name, QUEUE_SORT, error).report_to(instrument),
+            failed=report_sort_failure(sort, instrument),
             index=index,
         )
+
+
+def report_sort_failure(sort: QueueSortPlugin, instrument: Instrument) -> Callable[[BaseException], None]:
+    """Return a function that reports an exception of the QueueSort plugin."""
+    return lambda error: PluginFailed(sort.name, QUEUE_SORT, error).report_to(instrument)
 
 
 def by_priority_and_time(queued: QueuedPod) -> tuple[int, float]:

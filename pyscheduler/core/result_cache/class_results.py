@@ -37,14 +37,14 @@ class ClassResults:
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
         self._classes = NodeClasses(state)
-        self.unskipped: Sequence[FilterPlugin] = profile.class_filters
+        self.active_filters: Sequence[FilterPlugin] = profile.class_filters
         """The plugins that PreFilter did not skip."""
         self._optional = frozenset(plugin.name for plugin in {*profile.class_filters} & {*profile.row_filters})
         """Names of the plugins that are evaluated by row in attempts without an equivalence."""
         self.filters: Sequence[FilterPlugin] = ()
         """The plugins that are evaluated by class in this attempt."""
         self.replaced_row_filters: frozenset[str] = frozenset()
-        """Names of those that are evaluated by row in other attempts."""
+        """Names of the plugins in `filters` that are evaluated by row in other attempts."""
         self.scores: Sequence[Weighted] = profile.class_scores
         """The plugins that PreScore did not skip."""
         self._filter_equivalences: PluginEquivalences = ()
@@ -80,23 +80,28 @@ class ClassResults:
 
     def skip_filters(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreFilter skipped."""
-        self.unskipped = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
-        self._use(())
+        self.active_filters = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
+        self._set_filters(())
 
-    def begin(self, cycle: Cycle) -> None:
-        """Select the unskipped plugins that are evaluated by class. PluginFailed if one raises."""
+    def select_filters(self, cycle: Cycle) -> None:
+        """Select the filters to evaluate by class in this attempt.
+
+        PluginFailed if the `filter_equivalence` of a plugin raises.
+        """
         self.rejects_rows = False
-        filters, equivalences = list[FilterPlugin](), list[tuple[Plugin, NodeEquivalence | None]]()
-        for plugin in self.unskipped:
-            equivalence = _equivalence(plugin, "Filter", plugin.filter_equivalence, cycle)
-            if equivalence is not None or plugin.name not in self._optional:
-                filters.append(plugin)
-                equivalences.append((plugin, equivalence))
-        self._filter_equivalences = equivalences
+        found = [(each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self.active_filters]
+        # If another one needs every node, results by class are not cached, but those by row are.
+        needs_all = any(equivalence is None and each.name not in self._optional for each, equivalence in found)
+        selected = [
+            (each, equivalence)
+            for each, equivalence in found
+            if each.name not in self._optional or not (needs_all or equivalence is None)
+        ]
+        self._filter_equivalences, filters = selected, [each for each, _ in selected]
         if filters != self.filters:
-            self._use(filters)
+            self._set_filters(filters)
 
-    def _use(self, filters: Sequence[FilterPlugin]) -> None:
+    def _set_filters(self, filters: Sequence[FilterPlugin]) -> None:
         self.filters, self.codes, self._last_filter_key, self.rejects_rows = filters, None, None, False
         self.replaced_row_filters = self._optional.intersection([each.name for each in filters])
 

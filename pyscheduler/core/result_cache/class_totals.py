@@ -114,7 +114,7 @@ class ClassTotals:
         """Return the feasible rows, the same object until others are."""
         if self._feasible is None:
             of = classes.of
-            fits = self._fits.astype(np.bool_).take(of)  # bytes take a third of the time
+            fits = self._fits.astype(np.bool_).take(of)  # taking from bools takes a third of the time
             self._feasible = (fits & rows.feasible[: len(of)]).nonzero()[0]
         return self._feasible
 

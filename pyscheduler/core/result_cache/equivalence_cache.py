@@ -175,11 +175,11 @@ class EquivalenceCache:
                 self.with_nominated_pods = NominatedPodsResults()
                 self._classes.skip_filters(skipped)
             self._skipped_filters = skipped
-        classes, by_row = self._classes, skipped
-        if classes.unskipped:
-            classes.begin(cycle)
-            by_row |= classes.replaced_row_filters
-        self.rows.refresh_filters(cycle, pod, by_row)
+        classes, skipped_by_row = self._classes, skipped
+        if classes.active_filters:
+            classes.select_filters(cycle)
+            skipped_by_row |= classes.replaced_row_filters
+        self.rows.refresh_filters(cycle, pod, skipped_by_row)
         if classes.filters:
             classes.filter(cycle, pod)
         self._are_all_filtered = True

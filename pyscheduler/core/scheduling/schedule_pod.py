@@ -222,6 +222,7 @@ def _filter_all_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: Eq
         ):
             raise
         # The node may be one that its nominated pods or an earlier plugin reject before the plugin returns the error.
+        failed.drop_traceback()
         runtime.caches.drop(pod)
         return filter_all_nodes_uncached(runtime, cycle, pod)
     has_nominated_pods = bool(nominator.node_of)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pyscheduler.api.selection_index import UNREADABLE, ByValue, SelectionIndex, lookups
+from pyscheduler.api.selection_index import UNREADABLE, ByValue, SelectionIndex, find_buckets
 from pyscheduler.api.topology import PodAttributes, PodSelection
 from pyscheduler.core.state.pod_counters import PlacedPodSet, PodCounter
 
@@ -31,9 +31,10 @@ class CounterIndex:
         found: dict[PlacedPodSet, None] = {}
         for attributes, values in requirements:
             if attributes not in self._sets:
-                self._sets[attributes] = ByValue()
+                added = {attributes: ByValue[PlacedPodSet]()}
                 for pods in sets:
-                    _add_set({attributes: self._sets[attributes]}, pods)
+                    _add_set(added, pods)
+                self._sets |= added
             found.update(self._sets[attributes].find([*values, *UNREADABLE]))
         return found
 
@@ -50,10 +51,11 @@ class CounterIndex:
 
     def remove_set(self, pods: PlacedPodSet) -> None:
         """Remove a set."""
-        for sets, values in lookups(self._sets, pods.signature):
-            sets.discard(pods, [*values, *UNREADABLE])  # they may have been readable or not when they were added
+        for sets, values in find_buckets(self._sets, pods.signature):
+            # They may have been readable when they were added and not now, or the reverse.
+            sets.discard(pods, [*sets] if values is UNREADABLE else [*values, *UNREADABLE])
 
 
 def _add_set(index: Mapping[PodAttributes, ByValue[PlacedPodSet]], pods: PlacedPodSet) -> None:
-    for sets, values in lookups(index, pods.signature):
+    for sets, values in find_buckets(index, pods.signature):
         sets.add(pods, values)

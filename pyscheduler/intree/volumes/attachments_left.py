@@ -45,7 +45,7 @@ class NewVolumes(msgspec.Struct, frozen=True, eq=False):
     counts: Mapping[str, int]
     """Number of volumes by driver."""
     shared: frozenset[Attachable]
-    """Those that a pod on a counted node has too, as of PreFilter."""
+    """Those that pods on nodes with counted volumes use too, as of PreFilter."""
 
 
 class AttachmentsLeft:
@@ -72,13 +72,13 @@ class AttachmentsLeft:
         self._volumes: dict[int, NodeVolumes] = {}
         """Volumes of the counted nodes by position."""
         self._nodes_with: Counter[Attachable] = Counter()
-        """Number of these nodes by volume of their pods."""
+        """Number of counted nodes whose pods use the volume."""
         self._used_version = self._volumes_version = 0
         """Incremented when volumes have changed on a node without a change of its pods: their number, or any of them.
         """
 
     def shared(self, volumes: Set[Attachable]) -> frozenset[Attachable]:
-        """Return the volumes that pods on counted nodes have too. All others are new to each node that may be full."""
+        """Return the volumes that pods on counted nodes use too. On nodes near their limits all others are new."""
         return frozenset([volume for volume in volumes if volume in self._nodes_with])
 
     def cache_key(self, new: NewVolumes) -> Hashable:
@@ -189,13 +189,14 @@ class AttachmentsLeft:
             return False
         is_counted = self._counted[position] == nodes.generations[position]
         volumes = self._volumes[position] if is_counted else self._count(nodes, position)
-        self._check_shared(new)
+        self._update_shared(new)
         return _is_full(volumes, new.volumes, limits)
 
-    def _check_shared(self, new: NewVolumes) -> frozenset[Attachable]:
+    def _update_shared(self, new: NewVolumes) -> frozenset[Attachable]:
         """Return the shared volumes. If nodes were counted that have more of them, results hold for this pod only."""
         shared = self.shared(new.volumes)
-        self._used_version += not shared <= new.shared
+        if not shared <= new.shared:
+            self._used_version += 1  # the results of this attempt hold for this pod only
         return shared
 
     def _may_be_full(self, bound: int, limits: Mapping[str, int], new: NewVolumes) -> bool:
@@ -236,7 +237,7 @@ class AttachmentsLeft:
         every = nodes.all_nodes
         for position in positions[self._counted[positions] != every.generations[positions]].tolist():
             self._count(every, position)
-        shared = self._check_shared(new)
+        shared = self._update_shared(new)
         full: Mask = np.zeros(len(positions), np.bool_)
         for driver, n in new.counts.items():
             limit = self._limit_of(driver)[positions]

@@ -182,7 +182,10 @@ class PodVolumeSearch:
         return tuple(map(self._access_key, self._bound_volumes)), begun, others
 
     def topologies(self) -> frozenset[str] | None:
-        """Return the labels of a node that conflicts depend on; None if they depend on more, or may be an error."""
+        """Return the keys of the node labels that conflicts depend on.
+
+        None if they depend on more, or if a volume may raise StatusError.
+        """
         if self._delayed or any(volume is not None and in_tree_plugin(volume.source) for volume in self._bound_volumes):
             return None
         affinities = [volume.affinity or () for volume in self._bound_volumes if volume is not None]

@@ -277,6 +277,7 @@ def _report_failure(command: Bind, failed: PluginFailed, clock: Clock, instrumen
     pod, node, plugin, error = command.pod.key, command.node_name, failed.plugin, failed.error
     if isinstance(error, ExtenderFailed):
         log.warning("An extender failed to bind", error, pod=pod, node=node)
+        failed.drop_traceback()
         return BindFailed(clock.now(), command.pod.uid, text_of(error), plugin)
     if isinstance(error, ApiError | StatusError):
         log.warning("Binding failed", error, pod=pod, node=node, plugin=plugin)

@@ -1,4 +1,4 @@
-"""A Quota plugin with wrong results has one reported failure a call; it neither evicts pods nor stops the loop."""
+"""Wrong results of a Quota plugin are reported once per call; they neither evict pods nor stop the loop."""
 
 from __future__ import annotations
 
@@ -56,40 +56,41 @@ def limited(cpu: int) -> Manifest:
     return annotated(queue("a", capability={"cpu": cpu}), quota_eviction_seconds="60")
 
 
+OTHER = "an EvictionUnit that is not in `units`"
 WRONG = [
-    pytest.param(changed(started=math.nan), id="start is NaN"),
-    pytest.param(changed(priority=-1.5), id="negative priority"),
-    pytest.param(changed(rank="high"), id="rank is a str"),
-    pytest.param(changed(pods=None), id="no pods"),
-    pytest.param(changed(pods=("a0",)), id="pods are names"),
-    pytest.param(changed(pods=(builder("unknown").build(),)), id="unknown pod"),
-    pytest.param(lambda units: [*units, *units], id="repeated"),
+    pytest.param(changed(started=math.nan), OTHER, id="start is NaN"),
+    pytest.param(changed(priority=-1.5), OTHER, id="negative priority"),
+    pytest.param(changed(rank="high"), OTHER, id="rank is a str"),
+    pytest.param(changed(pods=None), OTHER, id="no pods"),
+    pytest.param(changed(pods=("a0",)), OTHER, id="pods are names"),
+    pytest.param(changed(pods=(builder("unknown").build(),)), OTHER, id="unknown pod"),
+    pytest.param(lambda units: [*units, *units], "a repeated EvictionUnit", id="repeated"),
 ]
 
 
-@pytest.mark.parametrize("change", WRONG)
-def test_wrong_units_to_reclaim_evict_no_pod(change: Callable[[Units], Any]) -> None:
+@pytest.mark.parametrize(("change", "shown"), WRONG)
+def test_wrong_units_to_reclaim_evict_no_pod(change: Callable[[Units], Any], shown: str) -> None:
     made = cluster(change, node("n", 4), queue("a", weight=1), queue("b", weight=1))
     made.submit(*(in_queue("a", pod(f"a{i}")) for i in range(4)))
     made.submit(gang("b", 2, api=VOLCANO, queue="b"))
     made.advance(60)
     assert made.evictions == []
     assert set(made.attempts.failures) == {
-        "WrongQueues Quota: reclaim returned another EvictionUnit, expected some of those in `units`, each once"
+        f"WrongQueues Quota: reclaim returned {shown}, expected some of those in `units`, each once"
     }
     assert "plugin WrongQueues failed" in made.message("b0")
     assert made.attempts.count < 20
 
 
-@pytest.mark.parametrize("change", WRONG)
-def test_wrong_surplus_units_evict_no_pod(change: Callable[[Units], Any]) -> None:
+@pytest.mark.parametrize(("change", "shown"), WRONG)
+def test_wrong_surplus_units_evict_no_pod(change: Callable[[Units], Any], shown: str) -> None:
     made = cluster(change, node("n", 4), limited(4))
     made.submit(*(in_queue("a", pod(f"a{i}")) for i in range(4)))
     made.apply(limited(2))
     made.advance(300)
     assert made.evictions == []
     assert set(made.attempts.failures) == {
-        "WrongQueues Quota: surplus returned another EvictionUnit, expected some of those in `units`, each once"
+        f"WrongQueues Quota: surplus returned {shown}, expected some of those in `units`, each once"
     }
 
 

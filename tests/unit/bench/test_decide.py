@@ -126,7 +126,7 @@ def test_pods_of_an_app_share_no_node() -> None:
         assert len({bind.pod.labels["app"] for bind in binds(commands)}) > 1
 
 
-def test_constrained_apps_are_placed_as_their_shape_says() -> None:
+def test_pods_of_each_shape_have_its_constraints() -> None:
     """Each shape has what makes its pods costly."""
     found: dict[str, list[Bind]] = {}
     for name in SHAPES:

@@ -246,7 +246,7 @@ def test_pod_of_a_scheduler_that_the_configuration_lacks_is_an_error(dump: Path,
 
 
 @pytest.mark.parametrize("name", ["web", "deployment/web", "pod/web"])
-def test_name_of_a_workload_is_answered_with_its_pods(dump: Path, name: str) -> None:
+def test_error_for_workload_name_lists_its_pods(dump: Path, name: str) -> None:
     result = run(dump, name, node("n"), *(pod(f"web-{i}") for i in range(5)), pod("webhook"))
     assert str(result.exception).endswith("; there are default/web-0, default/web-1, default/web-2 and 2 more")
 

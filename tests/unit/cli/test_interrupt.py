@@ -72,7 +72,9 @@ def test_ctrl_c_is_ignored_in_the_background_of_a_shell() -> None:
 def test_ctrl_c_during_an_import_that_converts_it_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Until Python 3.12 an exception in `__set_name__` becomes the cause of a RuntimeError."""
+    """Before Python 3.12, an exception in `__set_name__`, such as KeyboardInterrupt during an import, was wrapped in a
+    RuntimeError.
+    """
 
     def main(**_: object) -> int:
         raise RuntimeError("Error calling __set_name__ on 'cached_property' instance") from KeyboardInterrupt()

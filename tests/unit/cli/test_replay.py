@@ -161,7 +161,7 @@ def test_wrong_arguments_have_errors_of_one_line(tmp_path: Path) -> None:
     assert early == "--at: the first attempt of the pod was at 2026-05-04T10:20:00.000Z"
 
 
-def test_name_of_a_workload_is_answered_with_its_pods(tmp_path: Path) -> None:
+def test_error_for_workload_name_lists_its_pods(tmp_path: Path) -> None:
     file = record(tmp_path, lambda harness: place(harness, "cart-1", "cart-2", "carts"))
     hint = "there are default/cart-1, default/cart-2"
     assert problem(file, "--pod", "cart") == f"no pod default/cart was recorded; {hint}"

@@ -250,8 +250,11 @@ def test_a_dot_for_the_colon_of_an_import_path_is_reported_with_the_right_form()
     )
 
 
-def test_module_that_is_not_found_says_where_to_start(folder: Path) -> None:
-    expected = f"(looked in {folder} and the installed packages; start in its folder, or add that to PYTHONPATH)"
+def test_error_for_missing_module_suggests_pythonpath(folder: Path) -> None:
+    expected = (
+        f"(looked in {folder} and the installed packages; run pyscheduler in the folder of the module, "
+        "or add that folder to PYTHONPATH)"
+    )
     assert expected in only_problem(enable("nowhere_at_all:Mine"))
 
 

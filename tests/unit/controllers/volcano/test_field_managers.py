@@ -6,7 +6,7 @@ from typing import Any
 
 from pyscheduler.controllers.volcano.field_managers import OtherWrite, field_manager, last_other_write
 
-US = field_manager(["volcano", "pyscheduler"])
+MANAGER = field_manager(["volcano", "pyscheduler"])
 Json = dict[str, Any]
 
 
@@ -17,27 +17,32 @@ def entry(manager: str, second: int, *fields: str, subresource: str = "status") 
 
 
 def last(*entries: Json) -> OtherWrite | None:
-    return last_other_write({"metadata": {"managedFields": list(entries)}}, US)
+    return last_other_write({"metadata": {"managedFields": list(entries)}}, MANAGER)
 
 
 def test_last_write_of_counts_by_another_manager_is_found() -> None:
     volcano = (entry("vc-controller-manager", 7, "state", "pending"), entry("vc-scheduler", 5, "allocated"))
-    assert last(entry(US, 9, "allocated"), *volcano) == OtherWrite("vc-controller-manager", 7.0)
+    assert last(entry(MANAGER, 9, "allocated"), *volcano) == OtherWrite("vc-controller-manager", 7.0)
 
 
-def test_users_who_close_a_queue_and_owners_of_other_fields_write_no_counts() -> None:
+def test_writes_of_the_state_or_of_other_fields_are_ignored() -> None:
     assert last(entry("kubectl-patch", 5, "state"), entry("helm", 5, "allocated", subresource="")) is None
-    assert last_other_write({"metadata": {}}, US) is None
+    assert last_other_write({"metadata": {}}, MANAGER) is None
     assert last({"manager": "x", "subresource": "status"}) is None
 
 
-def test_schedulers_of_other_names_are_other_managers_of_this_program() -> None:
-    other = last(entry(field_manager(["batch"]), 1, "running"))
+def test_pyscheduler_with_other_profiles_is_another_manager() -> None:
+    other = last(entry(field_manager(["batch", "pyscheduler"]), 1, "running"))
     assert other is not None
-    assert other.is_of_this_program
-    assert not OtherWrite("vc-scheduler", 1.0).is_of_this_program
+    assert other.is_of_one_of(["pyscheduler"])
+    assert not other.is_of_one_of(["volcano"])
+    assert not OtherWrite("vc-scheduler", 1.0).is_of_one_of(["volcano"])
+
+
+def test_writes_of_versions_without_a_field_manager_are_own_ones() -> None:
+    assert last(entry("pyscheduler", 5, "running")) is None
 
 
 def test_name_of_a_field_manager_is_short_enough_for_the_api_server() -> None:
-    assert US == "pyscheduler/pyscheduler,volcano"
+    assert MANAGER == "pyscheduler/pyscheduler,volcano"
     assert len(field_manager(["x" * 200])) == 128
