@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import NodeTable, NodeToStatus, Pod
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.core.commands import Bind
-from pyscheduler.intree import VolumeBinding, volume_binding
+from pyscheduler.intree import InterPodAffinity, VolumeBinding, volume_binding
 from pyscheduler.testing import Harness, node
 from tests.unit.intree.storage import KINDS, Manifest, bound, claim, meta, obj, storage_class, using, volume, within
 
@@ -77,6 +77,20 @@ def test_nodes_are_filtered_by_zone_for_pods_with_bound_claims(filtered: list[st
     nodes = [schedule(harness, f"data-{i}") for i in range(len(zones))]
     assert [int(name[1:]) % 2 for name in nodes] == [1, 0, 1, 0]
     assert not filtered
+
+
+def test_results_by_row_are_cached_if_another_filter_needs_all_nodes(
+    filtered: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(InterPodAffinity, "filter_equivalence", lambda self, cycle: None)
+    harness = build_harness(storage_class())
+    other_app = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "other"}}}
+    for i in range(3):
+        show(harness, volume(f"pv-{i}", nodeAffinity=within("z1")), bound(f"pv-{i}", f"data-{i}"))
+        harness.add(using(f"data-{i}", name=f"data-{i}").pod_anti_affinity(other_app))
+        harness.run()
+    assert {int(name[1:]) % 2 for name in harness.assignments.values()} == {1}
+    assert filtered == ["data-0"]
 
 
 def test_pods_with_volumes_of_one_node_share_results_by_the_affinity(
