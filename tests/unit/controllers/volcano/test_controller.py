@@ -163,6 +163,14 @@ async def test_status_of_a_queue_is_written_once_volcano_has_stopped_writing_it(
     await wait_for(client, QUEUES, "q", lambda obj: obj.get("status", {}).get("inqueue") == 1)
 
 
+async def test_status_of_an_unused_queue_is_left_to_a_pyscheduler_with_other_profiles(client: ObjectClient) -> None:
+    """Otherwise two that run at a time would overwrite each other's counts every ten minutes."""
+    await client.create(QUEUES, queue("others", managedFields=written_by("pyscheduler/batch", 3600)))
+    await client.create(QUEUES, queue("before", managedFields=written_by("pyscheduler/batch,pyscheduler", 3600)))
+    await wait_for(client, QUEUES, "before", lambda obj: obj.get("status", {}).get("state") == "Open")
+    assert "status" not in await client.get(QUEUES, "", "others")
+
+
 async def test_schedulers_that_share_a_queue_do_not_overwrite_each_others_counts(cluster: Cluster) -> None:
     client = cluster.client
     await client.create(QUEUES, queue("q"))
