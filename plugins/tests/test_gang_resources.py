@@ -182,3 +182,15 @@ def test_gang_is_retried_soon_after_a_taint_was_removed() -> None:
     cluster.add(node("tainted", cpu="1"))
     cluster.advance(30)
     assert cluster.members("a") == 2
+
+
+def test_gang_that_did_not_fit_is_retried_once_a_running_pod_requests_less() -> None:
+    cluster = Cluster()
+    running = pod("busy").requests(cpu="1").on("n")
+    cluster.add(node("n", cpu="2"), running, *cluster.gang("a", 2))
+    cluster.run()
+    cluster.advance(15)
+    assert cluster.members("a") == 0
+    cluster.add(running.requests(cpu="0"))
+    cluster.advance(15)
+    assert cluster.members("a") == 2
