@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.outcome import Code, Status
-from pyscheduler.api.plugin import UNSIGNABLE, Plugin
+from pyscheduler.api.plugin import UNSIGNABLE, FilterPlugin, Plugin
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.reads import Reads
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
@@ -210,6 +210,11 @@ class EquivalenceCache:
         """Mask of the feasible rows."""
         feasible, fitting = self.rows.feasible, self._classes.fitting()
         return feasible if fitting is None else feasible & fitting
+
+    @property
+    def class_filters(self) -> Sequence[FilterPlugin]:
+        """The Filter plugins that are evaluated by class in the current attempt."""
+        return self._classes.filters
 
     @property
     def is_stable(self) -> bool:

@@ -217,11 +217,12 @@ def _filter_all_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: Eq
         cache.refresh_filters(cycle, pod, cycle.skipped)
     except PluginFailed as failed:
         nominated = any(nominator.competing_pods(pod, node.name) for node in state.rows)
-        if not isinstance(failed.error, StatusError) or not (
-            nominated or _is_after_class_filter(failed, runtime, cycle)
-        ):
+        places = runtime.profile.filter_places
+        is_after = any(places[each.name] < places.get(failed.plugin, 0) for each in cache.class_filters)
+        if not isinstance(failed.error, StatusError) or not (nominated or is_after):
             raise
-        # The node may be one that its nominated pods or an earlier plugin reject before the plugin returns the error.
+        # The node may be one that its nominated pods reject before the plugin returns the error, or a plugin that comes
+        # before it in the profile but is evaluated after it, by class.
         failed.drop_traceback()
         runtime.caches.drop(pod)
         return filter_all_nodes_uncached(runtime, cycle, pod)
@@ -231,13 +232,6 @@ def _filter_all_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: Eq
     if has_nominated_pods and not feasible:
         rejected = rejected_with_nominated_pods(runtime, cycle, pod, cache, include_infeasible=True)
     return FilteredNodes(len(state.rows), feasible, None, rejected, cache=cache)
-
-
-def _is_after_class_filter(failed: PluginFailed, runtime: ProfileRuntime, cycle: Cycle) -> bool:
-    """Return True if a plugin that is evaluated by class, so after the failed one, comes before it in the profile."""
-    places = runtime.profile.filter_places
-    before = (each for each in runtime.profile.class_filters if each.name not in cycle.skipped)
-    return any(places[each.name] < places.get(failed.plugin, 0) for each in before)
 
 
 def _filter_named_nodes(
