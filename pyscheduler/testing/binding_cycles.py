@@ -27,7 +27,7 @@ _open_loops: set[asyncio.AbstractEventLoop] = set()
 MAX_OPEN_LOOPS: Final = 64
 """Number of open event loops, beyond those in use, above which garbage is collected before another one is created."""
 _loops_in_use = 0
-"""Number of open event loops after the last collection."""
+"""Number of open event loops after the last collection, less those that were closed since."""
 _current: ContextVar[BindingCycle] = ContextVar("current")
 """Running cycle; tasks started by its plugins inherit it."""
 
@@ -214,7 +214,9 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
     """Close an event loop. It runs during garbage collection, so it must do no more than this."""
+    global _loops_in_use
     _open_loops.discard(loop)
+    _loops_in_use = min(_loops_in_use, len(_open_loops))
     loop.close()
 
 

@@ -195,7 +195,7 @@ def _share_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_results_for_shared_volumes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(AttachmentsLeft, "_check_shared", lambda self, new: self.shared(new.volumes))
+    patch.setattr(AttachmentsLeft, "_update_shared", lambda self, new: self.shared(new.volumes))
 
 
 def _forget_attached_volumes(patch: pytest.MonkeyPatch) -> None:

@@ -101,14 +101,14 @@ WRONG = [
     ("is_guaranteed", None, "None, expected True or False"),
     ("over_quota", ["q"], "list, expected a mapping of queues to numbers >= 0"),
     ("over_quota", {"q": -1.0}, "dict, expected a mapping of queues to numbers >= 0"),
-    ("surplus", [UNIT], "another EvictionUnit, expected some of those in `units`, each once"),
+    ("surplus", [UNIT], "an EvictionUnit that is not in `units`, expected some of those in `units`, each once"),
     ("surplus", None, "None, expected a sequence of EvictionUnits"),
     ("may_preempt", None, "None, expected True or False"),
     ("is_within_share", None, "None, expected True or False"),
     ("may_reclaim", "yes", "str, expected True or False"),
     ("may_reclaim_from", 0, "0 (int), expected True or False"),
     ("reclaim", None, "None, expected EvictionUnits or a str"),
-    ("reclaim", [UNIT], "another EvictionUnit, expected some of those in `units`, each once"),
+    ("reclaim", [UNIT], "an EvictionUnit that is not in `units`, expected some of those in `units`, each once"),
     ("reclaim", [OTHER], "list, expected EvictionUnits or a str"),
 ]
 
