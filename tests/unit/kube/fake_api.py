@@ -110,11 +110,16 @@ class FakeApi:
         self.url = ""
         self.calling = asyncio.Condition()
         self._scripts: dict[str, deque[Answer]] = defaultdict(deque)
+        self._lists: dict[str, Answer] = {}
         self._runner: web.AppRunner | None = None
         self._closing = asyncio.Event()
 
     def script(self, path: str, *answers: Answer) -> None:
         self._scripts[path].extend(answers)
+
+    def always_list(self, path: str, answer: Answer) -> None:
+        """Answer each list of a path so, also after a lost connection."""
+        self._lists[path] = answer
 
     async def start(self) -> None:
         app = web.Application(client_max_size=1 << 26)
@@ -157,6 +162,8 @@ class FakeApi:
         script = self._scripts[request.path]
         if not script and "watch" in request.query:
             return await self._silence(request)
+        if not script and request.method == "GET" and request.path in self._lists:
+            return await self._answer(request, self._lists[request.path])
         return await self._answer(request, script.popleft() if script else refused(418, "Unscripted", request.path))
 
     async def _answer(self, request: web.Request, answer: Answer) -> web.StreamResponse:

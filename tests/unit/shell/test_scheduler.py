@@ -73,14 +73,16 @@ async def scheduling(
     config = from_value(HEAD | {"delayCacheUntilActive": delay} | ({"profiles": [profile]} if profile else {}))
     connections = Connections.to_server_of(connection, leadership)
     scheduler = Scheduler(config, connections, clock or SteppedClock(), Metrics(), leadership)
+    answer = api.always_list if groups else api.script
     for kind in scheduler.kinds:
         names = [f"g{number}" for number in range(groups if kind.plural == "podgroups" else 0)]
-        api.script(collection(kind), listed(*({"metadata": {"namespace": "default", "name": name}} for name in names)))
-    api.script(collection(NODES), listed(node("n1", cpu="1").manifest))
+        objects = listed(*({"metadata": {"namespace": "default", "name": name}} for name in names))
+        answer(collection(kind), objects)
+    answer(collection(NODES), listed(node("n1", cpu="1").manifest))
     if profile is None:
         api.script(collection(PODS), listed(pod("a").requests(cpu="1").manifest))
     elif groups:
-        api.script(collection(PODS), *[listed()] * 2)
+        answer(collection(PODS), listed())
     api.script(BINDING, ok({}))
     running = asyncio.create_task(scheduler.run())
     yield scheduler
@@ -195,9 +197,13 @@ async def test_resources_of_several_groups_and_versions_have_different_names_and
 ) -> None:
     caplog.set_level("INFO", logger="pyscheduler.scheduler")
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "PodGroups"}]}}}
-    async with scheduling(api, connection, FakeLeadership(), profile=profile, groups=1) as scheduler:
+    clock = SteppedClock()
+    async with scheduling(api, connection, FakeLeadership(), clock=clock, profile=profile, groups=1) as scheduler:
         names = [each.name for each in scheduler.reflectors if each.kind.plural == "podgroups"]
-        await until(lambda: any(line.message == "Caches synced" for line in caplog.records))
+        async with asyncio.timeout(30):
+            while not any(line.message == "Caches synced" for line in caplog.records):
+                await a_while()
+                await clock.advance(0.1)  # a lost connection is retried
     assert len({*names}) == len(names) > 1
     (line,) = (line for line in caplog.records if line.message == "Caches synced")
     assert line.__dict__["fields"]["podgroups"] == len(names)
