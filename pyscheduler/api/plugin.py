@@ -273,7 +273,7 @@ class FilterPlugin(Plugin):
     def filter_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:  # noqa: ARG002
         """Return an equivalence of nodes with equal results in this attempt; `filter_all` runs once for each class.
 
-        For plugins that read DOMAINS, and for those whose results depend on a label with few values, such as the zone:
+        For plugins that read DOMAINS, and if results depend on a label with few values, such as the zone:
         thousands of nodes then form a few classes. Called after PreFilter. None evaluates every node, and so does a
         plugin without a `filter_all` of its own.
         """

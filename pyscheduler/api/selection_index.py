@@ -11,7 +11,7 @@ from pyscheduler.api.topology import PodAttributes, PodLabel, PodRequirement, Po
 
 M = TypeVar("M", bound=Hashable)
 UNREADABLE = (object(),)
-"""Stands for the values of a pod whose attributes cannot be read: it may have any value."""
+"""Stands for the values of a pod with attributes that cannot be read: any value is possible."""
 
 
 class ByValue(dict[Hashable, dict[M, None]]):

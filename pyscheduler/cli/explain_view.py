@@ -38,7 +38,7 @@ def view(found: Explanation, headline: str = "") -> Iterator[RenderableType]:
 
 
 def pods_of_workload(name: str, keys: Iterable[str]) -> str:
-    """Return `; there are NAMESPACE/NAME-..., ...` of the pods whose names begin with `NAME-`; "" if there are none."""
+    """Return `; there are NAMESPACE/NAME-..., ...` of the pods with names that begin with `NAME-`; "" without any."""
     found = sorted(key for key in keys if key.partition("/")[2].startswith(f"{name}-"))
     if not found:
         return ""

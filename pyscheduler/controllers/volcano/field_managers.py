@@ -2,7 +2,7 @@
 
 Volcano's scheduler and controllers write it too, and so does a scheduler of another name; two that write different
 counts would overwrite each other for ever. Tenants cannot write Queues, so the groups and pods that they create in a
-queue do not decide who writes its status.
+queue do not affect which manager writes its status.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class AttachmentsLeft:
         self._volumes: dict[int, NodeVolumes] = {}
         """Volumes of the counted nodes by position."""
         self._nodes_with: Counter[Attachable] = Counter()
-        """Number of counted nodes whose pods use the volume."""
+        """Number of counted nodes with pods that use the volume."""
         self._used_version = self._volumes_version = 0
         """Incremented when volumes have changed on a node without a change of its pods: their number, or any of them.
         """

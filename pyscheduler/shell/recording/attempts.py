@@ -55,7 +55,7 @@ class AttemptReader:
         self.uids: set[str] = set()
         """UIDs of the pods of this name that the recordings have shown."""
         self.names: set[str] = set()
-        """`namespace/name` of the pods whose names begin with this name and a hyphen, as those of a workload do."""
+        """`namespace/name` of the pods with names that begin with this name and a hyphen, as those of a workload do."""
         self._attempts = 0
         """Number of attempts in all recordings up to now."""
         self._times, self._indexes = array("d"), array("q")

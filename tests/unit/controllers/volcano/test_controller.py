@@ -137,7 +137,7 @@ async def test_group_of_another_scheduler_does_not_stop_the_status_of_its_queue(
 
 
 def written_by(manager: str, ago: float) -> list[Json]:
-    """Return the managedFields of a Queue whose allocated amounts a manager has written."""
+    """Return the managedFields of a Queue after a manager has written its allocated amounts."""
     entry = {"manager": manager, "operation": "Update", "apiVersion": _VERSION["apiVersion"], "subresource": "status"}
     fields: Json = {"f:status": {"f:allocated": {".": {}, "f:cpu": {}}}}
     return [{**entry, "time": rfc3339(time.time() - ago), "fieldsType": "FieldsV1", "fieldsV1": fields}]
