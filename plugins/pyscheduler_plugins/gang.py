@@ -61,7 +61,7 @@ _NODES: StateKey[NodeTable] = StateKey("Gang")
 LONGEST_WAIT = 15 * 60.0
 """Seconds that a member may wait while pods are being evicted for other members: kube-scheduler's limit."""
 _RECHECK = 10.0
-_ADMITTING = Action.ADD | Action.UPDATE_NODE_TAINT | Action.UPDATE_NODE_LABEL
+_ADMITTING = Action.ADD | Action.UPDATE_NODE_TAINT | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_DECLARED_FEATURE
 """Changes of a node after which a pod may fit although the free capacity is the same."""
 
 
