@@ -7,9 +7,10 @@ as in flight, and PreBind writes it. Requests for extended resources that a Devi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -88,7 +89,7 @@ from pyscheduler.intree.resource_claims.pod_claims import (
     claims_of_pod,
     pod_group_of,
 )
-from pyscheduler.intree.resource_claims.random_uuids import RandomUuids
+from pyscheduler.intree.resource_claims.random_uuids import random_uuids
 
 NOTHING_TO_DEALLOCATE = Rejection()
 """kube-scheduler gives no reason for that since 1.37."""
@@ -221,13 +222,13 @@ class DynamicResources(
         cycle[_STATE] = _NO_STATE
         if not pod.spec.resource_claims and not self._needs_devices(pod.signature.template):
             return SKIP_SIGNATURE_GROUP
-        state, uuids = PodClaims(), RandomUuids(cycle)
+        state, uuids = PodClaims(), random_uuids(cycle)
         cycle[_STATE] = state
         try:
             claims = list(claims_of_pod(pod, self._claims))
             if self._needs_devices(pod.signature.template):
                 state.extended = len(claims)
-                claims.append(self._claims.extended_resource_claim(pod) or new_claim(pod, uuids.next()))
+                claims.append(self._claims.extended_resource_claim(pod) or new_claim(pod, next(uuids)))
             if not claims:
                 return SKIP
             for i, claim in enumerate(claims):
@@ -246,10 +247,12 @@ class DynamicResources(
             state.allocator = self._allocator(uuids, _STEPS + _STEPS_PER_NODE * len(nodes))
         return None
 
-    def _allocator(self, uuids: RandomUuids, steps: int = _STEPS) -> Allocator:
+    def _allocator(self, uuids: Iterator[str], steps: int = _STEPS) -> Allocator:
         allocated = self._claims.devices.allocated
         classes = self._classes.by_name
-        return Allocator(self._devices.inventory, classes, allocated, self._selectors, uuids.next, steps=steps)
+        return Allocator(
+            self._devices.inventory, classes, allocated, self._selectors, partial(next, uuids), steps=steps
+        )
 
     def _usable(self, state: PodClaims, index: int, claim: CachedClaim, pod: Pod) -> CachedClaim:
         """Return the claim, with the allocation of another pod of its group. ClaimUnusableError if it has to wait."""
@@ -337,11 +340,16 @@ class DynamicResources(
         if _STATE not in cycle or not cycle[_STATE].claims:
             return 0
         state = cycle[_STATE]
+        if not state.has_alternatives:
+            return state.allocated_score
         found = self._nodes.allocation_on(state, state.allocator, pod, node)
         return state.allocated_score + (0 if found is None else found.score)
 
     def score_cache_key(self, cycle: Cycle) -> Hashable | None:
-        return (cycle[_STATE].key, cycle[_STATE].version) if _STATE in cycle else ()
+        if _STATE not in cycle:
+            return ()
+        state = cycle[_STATE]
+        return (state.key, state.version) if state.has_alternatives else state.allocated_score
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         if _STATE not in cycle or not cycle[_STATE].claims:
@@ -360,7 +368,7 @@ class DynamicResources(
             return None
         self._selectors.start()
         # As in Filter, for this node only. The IDs of shares do not depend on how many other nodes were evaluated.
-        allocator = self._allocator(RandomUuids(cycle, first=1))
+        allocator = self._allocator(islice(random_uuids(cycle), 1, None))
         on_node = state.on_node = self._nodes.allocation_on(state, allocator, pod, node)
         if on_node is None:
             if all(i == state.extended for i in state.to_allocate()):

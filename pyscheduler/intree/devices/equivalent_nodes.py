@@ -6,6 +6,7 @@ Thousands of nodes with eight devices each form a few classes, and the allocator
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -73,6 +74,13 @@ class EquivalentNodes:
         self._devices: dict[tuple[DeviceID, ...], tuple[DeviceID, ...]] = {}
         self._numbers: dict[Hashable, int] = {}
         self._of: NDArray[np.int64] = np.zeros(0, np.int64)
+        """Number of each node, by position."""
+        self._nodes_with = Counter[int]()
+        """Number of nodes that have each number."""
+
+    def numbers_in_use(self) -> list[int]:
+        """Return the numbers that some node of the cluster has, ascending, as of the last refresh."""
+        return sorted(self._nodes_with)
 
     def numbers(self, nodes: NodeTable) -> NDArray[np.int64]:
         """Return the number of each node of a table, as of the last refresh."""
@@ -128,6 +136,7 @@ class EquivalentNodes:
         size = len(self._nodes)
         for position in range(count, size):
             self._forget(position)
+            self._count(self._of.item(position), -1)
         del self._nodes[count:]
         self._nodes += [_UNREAD] * (count - size)
         grown: NDArray[np.int64] = np.full(count, -1, np.int64)
@@ -207,9 +216,19 @@ class EquivalentNodes:
                 key.append((pool.content, use))
             number = self._numbers.setdefault(tuple(key), len(self._numbers))
             for position in pools.positions:
-                if self._of.item(position) != number:
+                before = self._of.item(position)
+                if before != number:
                     self._of[position] = number
+                    self._count(before, -1)
+                    self._count(number, 1)
                     self.version += 1
+
+    def _count(self, number: int, more: int) -> None:
+        count = self._nodes_with[number] + more
+        if count > 0:
+            self._nodes_with[number] = count
+        else:
+            self._nodes_with.pop(number, None)
 
     def _start_epoch(self) -> None:
         self._numbers.clear()

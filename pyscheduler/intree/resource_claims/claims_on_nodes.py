@@ -65,22 +65,26 @@ class ClaimsOnNodes:
         self._verdicts.move_to_end(key)
         if len(self._verdicts) > _MAX_KEYS:
             self._verdicts.popitem(last=False)
-        numbers = self._nodes.numbers(nodes)[chosen]
-        if not len(numbers):
+        if not len(chosen):
             return
+        numbers = self._nodes.numbers(nodes)
+        if len(chosen) == nodes.total:
+            in_use = self._nodes.numbers_in_use()  # of many nodes, counting them again takes long
+        else:
+            numbers = numbers.take(chosen)
+            in_use = np.flatnonzero(np.bincount(numbers)).tolist()
         verdicts: dict[NodeVerdict, int] = {}
-        verdict_of = np.zeros(int(numbers.max()) + 1, np.intp)
-        first_of = np.zeros(len(verdict_of), np.intp)
-        first_of[numbers[::-1]] = chosen[::-1]
-        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+        verdict_of = np.zeros(in_use[-1] + 1, np.intp)
+        for number in in_use:
             verdict = known.get(number)
             if verdict is None:
-                verdict = known[number] = evaluate(nodes[int(first_of[number])])
+                first = int((numbers == number).argmax())
+                verdict = known[number] = evaluate(nodes[int(chosen[first])])
             verdict_of[number] = verdicts.setdefault(verdict, len(verdicts))
         if len(verdicts) == 1:
             yield next(iter(verdicts)), chosen
             return
-        of = verdict_of[numbers]
+        of = verdict_of.take(numbers)
         for verdict, index in verdicts.items():
             yield verdict, chosen[of == index]
 

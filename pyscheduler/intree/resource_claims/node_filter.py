@@ -108,7 +108,7 @@ class NodeFilter:
     def score_all(self, state: PodClaims, pod: Pod, nodes: NodeTable) -> Scores:
         """Return the score of each node."""
         scores: Scores = np.full(len(nodes), state.allocated_score, np.int64)
-        if state.allocator is not None and state.has_alternatives:
+        if state.has_alternatives:
             for on_node, places in self._by_requests(state, pod, nodes):
                 if not isinstance(on_node, Rejection):
                     for verdict, alike in self._verdicts(state, on_node, nodes, places):
