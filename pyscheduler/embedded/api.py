@@ -152,7 +152,7 @@ class Api:
         self.state.budgets.recount((self.state.now(), self.state.timestamp()))
 
     def run_controllers(self) -> None:
-        """Run garbage collection and namespace deletion until nothing is left to do."""
+        """Run garbage collection, protection of PodGroups and namespace deletion until nothing is left to do."""
         if self._running_controllers:
             return
         self._running_controllers = True
@@ -160,7 +160,8 @@ class Api:
             again = True
             while again:
                 self.state.garbage.collect(self._delete_object, self._remove_finalizer)
-                again = self.state.namespaces.sync(_NamespaceDeleter(self))
+                again = self.state.pod_groups.sync(self._remove_finalizer)
+                again |= self.state.namespaces.sync(_NamespaceDeleter(self))
             if self.state.budgets.changed:
                 self.sync_disruption_budgets()
             self.state.quotas.sync()

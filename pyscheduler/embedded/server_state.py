@@ -11,6 +11,7 @@ from pyscheduler.embedded.disruption import DisruptionController
 from pyscheduler.embedded.gc import GarbageCollector
 from pyscheduler.embedded.namespaces import NamespaceController
 from pyscheduler.embedded.objects import timestamp
+from pyscheduler.embedded.pod_group_protection import PodGroupProtection
 from pyscheduler.embedded.quota.controller import QuotaController
 from pyscheduler.embedded.resources import ResourceRegistry
 from pyscheduler.embedded.store import Store
@@ -32,6 +33,7 @@ class ServerState:
         self.custom = CustomResources(self.store, self.registry)
         self.garbage = GarbageCollector(self.store)
         self.namespaces = NamespaceController(self.store)
+        self.pod_groups = PodGroupProtection(self.store)
         self.quotas = QuotaController(self.store)
         self.budgets = DisruptionController(self.store, self.garbage.living)
 

@@ -69,6 +69,12 @@ def duplicate(field: str, value: Any) -> Cause:
     return Cause(field, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
 
 
+def too_many(field: str, count: int, limit: int) -> Cause:
+    """Return the cause for a list that is too long."""
+    items = "item" if limit == 1 else "items"
+    return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} {items}")
+
+
 def wrong_type(field: str, value: Any, detail: str) -> Cause:
     """Return the cause for a value of another type than in the schema."""
     return Cause(field, "FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {detail}")

@@ -1,4 +1,4 @@
-"""Resources of the stable API versions that Kubernetes publishes and `builtin.py` has no row for.
+"""Resources of the API versions that Kubernetes publishes and `builtin.py` has no row for.
 
 They are stored and validated by their published schema. A kind with defaults or checks has them in `_RULES`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from pyscheduler.embedded.admission import certificates, horizontal, network, webhooks
+from pyscheduler.embedded.admission import certificates, horizontal, network, pod_groups, webhooks
 from pyscheduler.embedded.admission.published_fields import published_rules
 from pyscheduler.embedded.published_kinds import PUBLISHED_KINDS
 from pyscheduler.embedded.resources import Resource, Rules
@@ -21,7 +21,9 @@ _RULES: dict[str, Rules] = {
     "Ingress": network.INGRESS,
     "MutatingWebhookConfiguration": webhooks.MUTATING,
     "NetworkPolicy": network.POLICY,
+    "PodGroup": pod_groups.POD_GROUP,
     "ValidatingWebhookConfiguration": webhooks.VALIDATING,
+    "Workload": pod_groups.WORKLOAD,
 }
 _WITHOUT_GENERATION = {
     "APIService",
@@ -38,13 +40,15 @@ _FIELDS = {
     "ClusterTrustBundle": {"spec.signerName": "spec.signerName"},
     "PodCertificateRequest": {"spec.signerName": "spec.signerName", "spec.nodeName": "spec.nodeName"},
 }
-_OLDER: dict[tuple[str, str], dict[str, Any]] = {
+_OTHER: dict[tuple[str, str], dict[str, Any]] = {
     ("autoscaling/v1", "HorizontalPodAutoscaler"): {
         "to_stored": horizontal.to_stored,
         "from_stored": horizontal.from_stored,
-    }
+    },
+    ("scheduling.k8s.io/v1beta1", "PodGroup"): {"unconditional_update": False},
+    ("scheduling.k8s.io/v1beta1", "Workload"): {"unconditional_update": False},
 }
-"""Conversions between an API version and the stored one."""
+"""Other fields of the resource, such as conversions between an API version and the stored one."""
 
 
 def stored_resources(present: Collection[tuple[str, str]]) -> Iterator[Resource]:
@@ -66,7 +70,7 @@ def stored_resources(present: Collection[tuple[str, str]]) -> Iterator[Resource]
             generation=kind not in _WITHOUT_GENERATION,
             fields=_FIELDS.get(kind, {}),
             rules=published_rules(_RULES.get(kind, Rules()), group, version, kind),
-            **_OLDER.get((api_version, kind), {}),
+            **_OTHER.get((api_version, kind), {}),
         )
 
 
@@ -75,9 +79,10 @@ def published_rows() -> list[list[str]]:
     return [row.split() for row in PUBLISHED_KINDS.replace("\n  ", " ").strip().split("\n")]
 
 
-def _newest_first(row: list[str]) -> tuple[str, int]:
+def _newest_first(row: list[str]) -> tuple[str, bool, int]:
     group, _, version = row[0].rpartition("/")
-    return group, -int(version.removeprefix("v"))
+    number, is_beta, _ = version.removeprefix("v").partition("beta")
+    return group, bool(is_beta), -int(number)
 
 
 def _words(text: str) -> tuple[str, ...]:

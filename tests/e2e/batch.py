@@ -44,21 +44,14 @@ _CLUSTER_SCOPED = ("Queue", "PriorityClass")
 
 @asynccontextmanager
 async def batch_plane(config: pytest.Config) -> AsyncIterator[Plane]:
-    """Run a cluster with PodGroups of every API, the native one on the real API server only."""
+    """Run a cluster with PodGroups of every API."""
     target = config.getoption("--control-plane", default="")
     options = Options(extra={"kube-apiserver": GATES})
     async with real(config, options) if target == REAL else opened(target, config) as plane:
         await install_batch(plane.api)
-        served = [f"/apis/{VOLCANO}/podgroups", f"/apis/{VOLCANO}/queues", f"/apis/{COSCHEDULING}/podgroups"]
-        for path in (*served, f"/apis/{NATIVE}/podgroups") if plane.real else served:
-            await plane.api.until(path, lambda found: "items" in found)
+        for plural in (f"{VOLCANO}/podgroups", f"{VOLCANO}/queues", f"{COSCHEDULING}/podgroups", f"{NATIVE}/podgroups"):
+            await plane.api.until(f"/apis/{plural}", lambda found: "items" in found)
         yield plane
-
-
-def skip_if_not_served(version: str, plane: Plane) -> None:
-    """Skip the test if the API server does not serve this version."""
-    if version == NATIVE and plane.real is None:
-        pytest.skip("the embedded API server does not serve PodGroups of scheduling.k8s.io")
 
 
 def condition(item: Json, type_: str) -> Json:

@@ -21,7 +21,6 @@ from tests.e2e.plane import EMBEDDED, Plane, new_namespace, opened
 from tests.e2e.scenario import Scenario, scenario
 from tests.e2e.scheduler import scheduler_with
 from tests.e2e.story import CONTENDERS, Story, contending, new_story
-from tests.scenarios.batch.manifests import NATIVE
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -85,10 +84,7 @@ async def batch_scheduler(
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def cluster(batch_scheduler: Plane, request: pytest.FixtureRequest) -> AsyncIterator[Scenario]:
+async def cluster(batch_scheduler: Plane) -> AsyncIterator[Scenario]:
     """A cluster without nodes that has the scheduler for batch work, for the test alone."""
-    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    if parameters.get("api") == NATIVE:
-        batch.skip_if_not_served(batch.NATIVE, batch_scheduler)
     async with batch.new_test_namespace(batch_scheduler) as created, scenario(created) as cluster:
         yield cluster

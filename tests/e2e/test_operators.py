@@ -25,7 +25,6 @@ from tests.e2e.batch import (
     Namespace,
     batch_plane,
     new_test_namespace,
-    skip_if_not_served,
 )
 from tests.e2e.client import ApiError, Json
 from tests.e2e.jobs import ended
@@ -110,7 +109,6 @@ class Submitted:
 
 async def submitted(namespace: Namespace, operator: Operator) -> Submitted:
     """Create a custom resource, and the objects that its operator creates before the pods."""
-    skip_if_not_served(operator.group_version, namespace.plane)
     path = f"/apis/{operator.version}/namespaces/{namespace.name}/{operator.plural}"
     owner = await namespace.api.create(
         path, {"apiVersion": operator.version, "kind": operator.kind, "metadata": {"name": "app"}}
@@ -229,7 +227,6 @@ async def test_job_with_an_index_that_fails_once_runs_to_completion(
     namespace: Namespace, version: str, spec: Json, metadata: Json, fields: Json
 ) -> None:
     """Index 4 fails when four of six pods have succeeded: fewer than the minimum of four are left to run."""
-    skip_if_not_served(version, namespace.plane)
     train = job("train", 6, 4, {"schedulerName": SCHEDULER, **fields, "containers": [container()]})
     train["spec"] |= {"completionMode": "Indexed", "backoffLimitPerIndex": 1}
     annotations = {RUN_SECONDS: "1", EXITS_ANNOTATION: "index 4 attempt 0: 1; 0", **metadata.get("annotations", {})}

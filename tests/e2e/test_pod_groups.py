@@ -103,7 +103,7 @@ APIS = {
 
 @dataclass(frozen=True)
 class Batch:
-    """A cluster with all kinds of PodGroups that its API server can serve."""
+    """A cluster with all kinds of PodGroups."""
 
     plane: Plane
     log: AuditLog | None
@@ -121,7 +121,7 @@ async def batch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         await install_batch(plane.api)
         await create_documents(plane.api, JOBS_ROLE)
         for api in APIS.values():
-            if api.version and (plane.real or api is not APIS["native"]):
+            if api.version:
                 await plane.api.until(f"/apis/{api.version}/podgroups", lambda found: "items" in found)
         yield Batch(plane, log)
 
@@ -190,8 +190,6 @@ async def batch_namespace(batch: Batch) -> AsyncIterator[str]:
 @pytest.fixture(params=APIS)
 def gangs(request: pytest.FixtureRequest, batch: Batch, batch_namespace: str) -> Gangs:
     """Gangs of each API in turn."""
-    if request.param == "native" and batch.plane.real is None:
-        pytest.skip("the embedded API server does not serve PodGroups of scheduling.k8s.io")
     return Gangs(batch.plane, batch_namespace, APIS[request.param])
 
 

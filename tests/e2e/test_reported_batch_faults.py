@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.batch import NATIVE as SERVED
-from tests.e2e.batch import skip_if_not_served
 from tests.e2e.client import ApiError
 from tests.e2e.plane import Plane
 from tests.e2e.scenario import Scenario, each_api
@@ -353,9 +351,8 @@ async def test_surplus_pod_is_evicted_rather_than_one_of_a_complete_group(cluste
 
 
 async def test_group_that_is_disrupted_as_a_whole_is_evicted_as_a_whole(
-    cluster: Scenario, batch_scheduler: Plane
+    cluster: Scenario,
 ) -> None:
-    skip_if_not_served(SERVED, batch_scheduler)
     await cluster.submit(*slots(4))
     group = gang("a", 4, api=NATIVE, disruption_mode="all")
     await cluster.submit(group)

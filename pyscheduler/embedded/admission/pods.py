@@ -8,11 +8,14 @@ from typing import Any
 from pyscheduler.embedded.admission.limit_ranges import check_pod_limits, set_pod_limits
 from pyscheduler.embedded.admission.pod_resources import default_pod_requests, qos_class
 from pyscheduler.embedded.admission.podspec import check_pod_spec, default_pod_spec
+from pyscheduler.embedded.admission.priority import set_priority
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Lookup, Rules
-from pyscheduler.embedded.status import Cause, forbidden, forbidden_value
+from pyscheduler.embedded.status import Cause, forbidden_value
 
-PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+_MISMATCH = (
+    "the integer value of priority ({given}) must not be provided in pod spec; priority admission computed {computed}"
+)
 _NODE_PROBLEMS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _EVICT_AFTER_SECONDS = 300
 _GATED = {
@@ -48,27 +51,8 @@ def admit_pod(pod: Json, lookup: Lookup) -> None:
 
 
 def _resolve_priority(pod: Json, lookup: Lookup) -> None:
-    spec = pod["spec"]
-    name = spec.get("priorityClassName", "")
-    found = lookup.get(PRIORITY_CLASSES, ("", name)) if name else None
-    if name and found is None:
-        why = f"no PriorityClass with name {name} was found"
-        raise forbidden("pods", "", pod["metadata"].get("name", ""), why)
-    chosen = found.object if found else _global_default(lookup)
-    wanted = chosen.get("value", 0)
-    if spec.get("priority", wanted) != wanted:
-        why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
-        raise forbidden("pods", "", pod["metadata"].get("name", ""), f"{why}; priority admission computed {wanted}")
-    if chosen and not name:
-        spec["priorityClassName"] = chosen["metadata"]["name"]
-    spec["priority"] = wanted
-    spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy") or "PreemptLowerPriority")
-
-
-def _global_default(lookup: Lookup) -> Mapping[str, Any]:
-    """Return the global default with the smallest value, as the Priority admission plugin does."""
-    defaults = [v.object for v in lookup.scan(PRIORITY_CLASSES) if v.object.get("globalDefault")]
-    return min(defaults, key=lambda item: item.get("value", 0), default={})
+    chosen = set_priority(pod, lookup, "pods", "", _MISMATCH)
+    pod["spec"].setdefault("preemptionPolicy", chosen.get("preemptionPolicy") or "PreemptLowerPriority")
 
 
 def _add_tolerations(spec: Json) -> None:

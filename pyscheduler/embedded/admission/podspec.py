@@ -89,8 +89,17 @@ def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
     for field in ("schedulingGates", "volumes", "resourceClaims"):
         if spec.get(field):
             causes += _check_names(spec[field], f"{path}.{field}")
+    if (group := spec.get("schedulingGroup")) is not None:
+        causes += _check_scheduling_group(group.get("podGroupName"), f"{path}.schedulingGroup.podGroupName")
     causes += negative(spec.get("overhead"), f"{path}.overhead")
     return causes
+
+
+def _check_scheduling_group(name: str | None, path: str) -> list[Cause]:
+    if name is None:
+        return [invalid_value(path, None, "must specify one of: `podGroupName`")]
+    problem = name_problem(name)
+    return [invalid_value(path, name, problem)] if problem else []
 
 
 def _check_container(container: Mapping[str, Any], path: str, seen: set[str]) -> list[Cause]:

@@ -1,4 +1,4 @@
-"""Columns of kinds without behaviour of their own: network, autoscaling, certificates, webhooks, role bindings."""
+"""Columns of kinds without behaviour of their own: network, autoscaling, certificates, webhooks, roles, pod groups."""
 
 from __future__ import annotations
 
@@ -195,3 +195,26 @@ def _quota_amounts(*, limits: bool) -> Callable[[Obj, float], str]:
 
 
 QUOTA = (NAME, Column("Request", _quota_amounts(limits=False)), Column("Limit", _quota_amounts(limits=True)), AGE)
+
+
+def _policy(group: Obj, _now: float) -> str:
+    return "Basic" if dig(group, "spec", "schedulingPolicy", "gang") is None else "Gang"
+
+
+def _group_status(group: Obj, _now: float) -> str:
+    conditions = {each["type"]: each for each in dig(group, "status", "conditions") or ()}
+    if target := conditions.get("DisruptionTarget"):
+        return str(target.get("reason", ""))
+    scheduled = conditions.get("PodGroupInitiallyScheduled")
+    if scheduled is None:
+        return "Pending"
+    return "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+
+
+POD_GROUP = (
+    NAME,
+    Column("Policy", _policy),
+    Column("Workload", at("spec", "workloadRef", "workloadName", default=NONE)),
+    Column("Status", _group_status),
+    AGE,
+)

@@ -33,6 +33,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "cronjobs.batch": workloads.CRONJOB,
     "poddisruptionbudgets.policy": workloads.BUDGET,
     "leases.coordination.k8s.io": cluster.LEASE,
+    "podgroups.scheduling.k8s.io": published.POD_GROUP,
     "priorityclasses.scheduling.k8s.io": cluster.PRIORITY_CLASS,
     "storageclasses.storage.k8s.io": cluster.STORAGE_CLASS,
     "csinodes.storage.k8s.io": cluster.CSI_NODE,

@@ -1,4 +1,4 @@
-"""OpenAPI v3 schemas that Kubernetes publishes, of all stable API versions.
+"""OpenAPI v3 schemas that Kubernetes publishes, of all served API versions.
 
 `make openapi` extracts them into one compressed file. It is read at the first request that needs a schema, and each
 definition is decoded at its first use: a server that serves only reads does not pay for them.

@@ -64,21 +64,6 @@ batch.JobSchedulingConfiguration 1=schedulingPolicy:M:scheduling.v1alpha3.Worklo
   2=schedulingConstraints:M:scheduling.v1alpha3.WorkloadPodGroupSchedulingConstraints
   3=disruptionMode:M:scheduling.v1alpha3.WorkloadPodGroupDisruptionMode
   4=resourceClaims:[m:scheduling.v1alpha3.WorkloadPodGroupResourceClaim
-scheduling.v1alpha3.WorkloadPodGroupSchedulingPolicy
-  1=basic:M:scheduling.v1alpha3.WorkloadPodGroupBasicSchedulingPolicy
-  2=gang:M:scheduling.v1alpha3.WorkloadPodGroupGangSchedulingPolicy
-scheduling.v1alpha3.WorkloadPodGroupBasicSchedulingPolicy
-scheduling.v1alpha3.WorkloadPodGroupGangSchedulingPolicy 1=minCount:I
-scheduling.v1alpha3.WorkloadPodGroupSchedulingConstraints
-  1=topology:[m:scheduling.v1alpha3.TopologyConstraint
-scheduling.v1alpha3.TopologyConstraint 1=key:s
-scheduling.v1alpha3.WorkloadPodGroupDisruptionMode
-  1=single:M:scheduling.v1alpha3.WorkloadPodGroupSingleDisruptionMode
-  2=all:M:scheduling.v1alpha3.WorkloadPodGroupAllDisruptionMode
-scheduling.v1alpha3.WorkloadPodGroupSingleDisruptionMode
-scheduling.v1alpha3.WorkloadPodGroupAllDisruptionMode
-scheduling.v1alpha3.WorkloadPodGroupResourceClaim 1=name:s 2=resourceClaimName:S
-  3=resourceClaimTemplateName:S
 batch.JobStatus 1=conditions:[m:batch.JobCondition 2=startTime:T 3=completionTime:T 4=active:i 5=succeeded:i
   6=failed:i 7=completedIndexes:s 8=uncountedTerminatedPods:M:batch.UncountedTerminatedPods 9=ready:I
   10=failedIndexes:S 11=terminating:I
@@ -97,8 +82,6 @@ policy.PodDisruptionBudgetSpec 1=minAvailable:X 2=selector:M:LabelSelector 3=max
 policy.PodDisruptionBudgetStatus 1=observedGeneration:i 2=disruptedPods:{t 3=disruptionsAllowed:i
   4=currentHealthy:i 5=desiredHealthy:i 6=expectedPods:i 7=conditions:[m:Condition
 policy.Eviction 1=metadata:m:ObjectMeta 2=deleteOptions:M:DeleteOptions
-scheduling.PriorityClass 1=metadata:m:ObjectMeta 2=value:i 3=globalDefault:b 4=description:s
-  5=preemptionPolicy:S
 coordination.Lease 1=metadata:m:ObjectMeta 2=spec:m:coordination.LeaseSpec
 coordination.LeaseSpec 1=holderIdentity:S 2=leaseDurationSeconds:I 3=acquireTime:T 4=renewTime:T
   5=leaseTransitions:I 6=strategy:S 7=preferredHolder:S

@@ -16,6 +16,7 @@ from functools import cache
 from pyscheduler.embedded.wire.core import CORE
 from pyscheduler.embedded.wire.groups import GROUPS
 from pyscheduler.embedded.wire.pods import PODS
+from pyscheduler.embedded.wire.scheduling import SCHEDULING
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def _field(text: str) -> tuple[int, MessageField]:
 def messages() -> dict[str, Message]:
     """Return the fields by number of each message."""
     found: dict[str, Message] = {}
-    for line in "".join((PODS, CORE, GROUPS)).splitlines():
+    for line in "".join((PODS, CORE, SCHEDULING, GROUPS)).splitlines():
         words = line.split()
         if not line.startswith(" "):
             current = found.setdefault(words.pop(0), {}) if words else {}

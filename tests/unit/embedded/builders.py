@@ -10,6 +10,7 @@ import pytest
 
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.history import Version
+from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.server_state import WriteOptions
 from pyscheduler.embedded.status import ApiStatusError
 from pyscheduler.embedded.verbs.read import list_options
@@ -35,8 +36,13 @@ class Cluster:
             history=history,
         )
 
+    def resource(self, plural: str) -> Resource:
+        """Return the resource with a name such as `pods`, `jobs.batch` or `podgroups.scheduling.k8s.io/v1beta1`."""
+        name, _, version = plural.partition("/")
+        return self.api.resource(*name.partition(".")[::2], version or "v1")
+
     def create(self, plural: str, obj: Json, namespace: str = "default", **options: Any) -> Json:
-        resource = self.api.resource(*plural.split(".", 1)) if "." in plural else self.api.resource(plural)
+        resource = self.resource(plural)
         where = namespace if resource.namespaced else ""
         return self.api.create(resource, where, obj, WriteOptions(**options)).object
 
@@ -44,28 +50,28 @@ class Cluster:
         return self.version(plural, name, namespace).object
 
     def version(self, plural: str, name: str, namespace: str = "default") -> Version:
-        resource = self.api.resource(*plural.split(".", 1))
+        resource = self.resource(plural)
         return self.api.get(resource, namespace if resource.namespaced else "", name)
 
     def exists(self, plural: str, name: str, namespace: str = "default") -> bool:
-        resource = self.api.resource(*plural.split(".", 1))
+        resource = self.resource(plural)
         key = (namespace if resource.namespaced else "", name)
         return self.api.state.store.get(resource.bucket, key) is not None
 
     def update(self, plural: str, obj: Json, subresource: str = "", namespace: str = "default", **options: Any) -> Json:
-        resource = self.api.resource(*plural.split(".", 1))
+        resource = self.resource(plural)
         where = (namespace if resource.namespaced else "", obj["metadata"]["name"], subresource)
         return self.api.update(resource, where, obj, WriteOptions(**options))[0].object
 
     def patch(
         self, plural: str, name: str, body: Any, kind: str = STRATEGIC, subresource: str = "", **options: Any
     ) -> Json:
-        resource = self.api.resource(*plural.split(".", 1))
+        resource = self.resource(plural)
         where = ("default" if resource.namespaced else "", name, subresource)
         return self.api.patch(resource, where, (kind, body), WriteOptions(**options))[0].object
 
     def names(self, plural: str, namespace: str = "", **query: str) -> list[str]:
-        resource = self.api.resource(*plural.split(".", 1))
+        resource = self.resource(plural)
         page = self.api.list(resource, namespace, list_options(resource, query))
         return [version.key[1] for version in page.items]
 
