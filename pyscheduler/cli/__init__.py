@@ -9,7 +9,7 @@ from __future__ import annotations
 def main() -> None:
     """Run the command line. Ctrl-C ends it without a traceback, whatever it is doing."""
     try:
-        from pyscheduler.cli import interrupt
+        from pyscheduler import interrupt
 
         interrupt.exit_at_once()
     except KeyboardInterrupt:

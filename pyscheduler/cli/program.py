@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 import pyscheduler
-from pyscheduler.cli import interrupt
+from pyscheduler import interrupt
 from pyscheduler.cli.commands import Commands
 
 _EPILOG = """\b

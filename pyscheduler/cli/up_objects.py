@@ -26,7 +26,6 @@ allowVolumeExpansion: true
 def crds() -> list[Manifest]:
     """Return the CustomResourceDefinitions that the bundled plugins need."""
     folder = resources.files("pyscheduler.controllers") / "crds"
-    # In the order of their names, so that `kubectl get podgroups` means those of scheduling.x-k8s.io.
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return [Manifest(f.name, yaml.safe_load(f.read_text(encoding="utf-8"))) for f in files]
 

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import logging
-import sys
-from pathlib import Path
-
-from pyscheduler.controllers import PodGroupOperator
-from pyscheduler.kube.credentials import ConnectionProblem
-
 
 def main() -> int:
-    """Run until SIGINT or SIGTERM. Return 0 after a requested stop, 1 if the controller cannot start."""
-    parser = argparse.ArgumentParser(
-        prog="pyscheduler.controllers",
-        description="Run the PodGroup controller, which updates the status of PodGroups.",
-    )
-    parser.add_argument(
-        "--kubeconfig", type=Path, help="path of the kubeconfig (default: $KUBECONFIG, in-cluster service account)"
-    )
-    parser.add_argument(
-        "--scheduler-name",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="manage Volcano's PodGroups, Queues and Jobs of this scheduler (repeatable; default: none)",
-    )
-    options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    """Run the controller. Ctrl-C ends it without a traceback, whatever it is doing."""
     try:
-        asyncio.run(PodGroupOperator(options.kubeconfig, volcano_schedulers=options.scheduler_name).run())
-    except ConnectionProblem as problem:
-        sys.stderr.write(f"{problem}\n")
-        return 1
-    return 0
+        from pyscheduler import interrupt
+
+        interrupt.exit_at_once()
+    except KeyboardInterrupt:
+        return 130
+    # Imported here because it takes half a second, in which Ctrl-C may arrive.
+    from pyscheduler.controllers.command import run
+
+    return run()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

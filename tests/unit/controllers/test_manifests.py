@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pyscheduler.api import ResourceKind
-from pyscheduler.controllers import Member, podgroup_status
+from pyscheduler.controllers.podgroup_status import Member, podgroup_status
 from pyscheduler.intree import PLUGINS
 from pyscheduler_plugins.pod_groups.plugin import PodGroups
 

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from pyscheduler.api import ResourceKind
-from pyscheduler.controllers import POD_GROUP_LABEL, PodGroupOperator
+from pyscheduler.controllers.operator import PodGroupOperator
+from pyscheduler.controllers.podgroup_status import POD_GROUP_LABEL
 from pyscheduler.controllers.handlers import POD_GROUPS
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.kube.credentials import ConnectionProblem

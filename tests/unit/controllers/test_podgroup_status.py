@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.controllers import Member, member_of, podgroup_status
+from pyscheduler.controllers.podgroup_status import Member, member_of, podgroup_status
 from pyscheduler.testing import pod
 
 PENDING, BOUND = Member("Pending", False), Member("Pending", True)

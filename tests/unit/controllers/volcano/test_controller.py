@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 
 from pyscheduler.api import ResourceKind
 from pyscheduler.clock import rfc3339
-from pyscheduler.controllers import PodGroupOperator
+from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.controllers.volcano import controller
 from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, QUEUES
 from pyscheduler.embedded.server import ApiServer
