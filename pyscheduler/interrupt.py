@@ -1,8 +1,8 @@
 """Ctrl-C: the end of the process before and after a command runs.
 
 Before it, a module may be half imported; after it, the interpreter may be reporting an error or shutting down. There
-KeyboardInterrupt would print a traceback. This module is the first that the `main` of a program imports, and it imports only `signal`,
-which takes a millisecond.
+KeyboardInterrupt would print a traceback. This module is the first that the `main` of a program imports, and it imports
+only `signal`, which takes a millisecond.
 """
 
 from __future__ import annotations

@@ -7,9 +7,11 @@ standard logging module (aiohttp, kopf) are written in the same format.
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 import traceback
+from collections.abc import Callable, Hashable
 from typing import Any, TextIO
 
 import msgspec
@@ -20,6 +22,9 @@ from pyscheduler.truncation import truncated
 FORMATS = ("text", "json")
 """Values of `--logging-format`."""
 
+PERIOD_SECONDS = 60.0
+"""Period of which a RateLimit lets one line of a key through."""
+_MAX_KEYS = 1000
 _LIBRARIES_FROM = 6
 _MAX_FIELD = 16384
 """Maximum bytes of a field. Errors may quote a tenant's object, which has up to 3 MB and is tried again and again."""
@@ -57,6 +62,32 @@ class Log:
         if error is not None:
             fields = {"err": text_of(error) or type(error).__name__} | fields
         self._logger.log(level, message, extra={"fields": fields, "v": 0})
+
+
+class RateLimit:
+    """Limit of similar lines to one per period: a failure in each attempt of each pod would flood the log."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._written: dict[Hashable, float] = {}
+        """Time of the last line by key."""
+        self._suppressed: dict[Hashable, int] = {}
+
+    def take(self, key: Hashable) -> dict[str, int] | None:
+        """Return None if a line of this key is suppressed, otherwise the field with the number of those since the last.
+
+        The field is missing if there were none. A key must not contain text that a tenant chooses.
+        """
+        now = self._clock()
+        if now - self._written.get(key, -math.inf) < PERIOD_SECONDS:
+            self._suppressed[key] = self._suppressed.get(key, 0) + 1
+            return None
+        if len(self._written) >= _MAX_KEYS:
+            self._written.clear()
+            self._suppressed.clear()
+        self._written[key] = now
+        count = self._suppressed.pop(key, 0)
+        return {"suppressed": count} if count else {}
 
 
 def get(name: str) -> Log:

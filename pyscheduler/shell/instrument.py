@@ -47,6 +47,7 @@ class MetricsInstrument(Instrument):
         self._until_aggregation = _AGGREGATE_EVERY
         self._ignored_groups: set[tuple[str, str]] = set()
         """Profiles with the declarations of groups that are in the log already."""
+        self._log_limit = logs.RateLimit(clock)
 
     def queue_incoming(self, queue: str, event: str) -> None:
         self._incoming[queue, event] += 1
@@ -127,15 +128,22 @@ class MetricsInstrument(Instrument):
             _log.warning("Pods name queues that no plugin reads", profile=profile, declaration=declaration)
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
-        if isinstance(error, StatusError):
-            # A problem of the cluster, not of the plugin; the pod's Event reports it too.
-            _log.warning("Plugin returned an error status", error, plugin=plugin, point=point)
+        is_status = isinstance(error, StatusError)
+        if not is_status:
+            self._metrics.plugin_failures.counts[plugin, point] += 1
+        # The text may contain the pod's name, so it is no part of the key; the pod's Event has it.
+        at = code_line(error)
+        suppressed = self._log_limit.take((plugin, point, type(error), at))
+        if suppressed is None:
             return
-        self._metrics.plugin_failures.counts[plugin, point] += 1
-        if isinstance(error, InvalidReturnValue):
-            _log.error("Plugin returned an invalid value", error, plugin=plugin, point=point, at=code_line(error))
+        fields = {"plugin": plugin, "point": point, **suppressed}
+        if is_status:
+            # A problem of the cluster, not of the plugin.
+            _log.warning("Plugin returned an error status", error, **fields)
+        elif isinstance(error, InvalidReturnValue):
+            _log.error("Plugin returned an invalid value", error, at=at, **fields)
         else:
-            _log.crash("Plugin raised an exception", error, plugin=plugin, point=point, at=code_line(error))
+            _log.crash("Plugin raised an exception", error, at=at, **fields)
 
 
 class _TimedPoint(Point):

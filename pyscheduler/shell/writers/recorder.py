@@ -69,6 +69,7 @@ class Recorder:
         self._clock = clock
         self._in_flight = in_flight or InFlightCounter()
         self._dropped = dropped
+        self._log_limit = logs.RateLimit(clock.now)
         self._capacity = capacity
         self._instance = socket.gethostname()
         self._series: dict[EventType, OrderedDict[SeriesKey, EventSeries]] = {kind: OrderedDict() for kind in EventType}
@@ -267,9 +268,11 @@ class Recorder:
         pod, reason = series.record.regarding.key, series.record.reason
         if problem.status == _NOT_FOUND or "being terminated" in str(problem):
             _log.info("Dropped an Event, its namespace is gone", v=4, pod=pod, reason=reason)
-        else:
-            self._dropped()
-            _log.warning("Dropped an Event, the server rejected it", problem, pod=pod, reason=reason)
+            return
+        self._dropped()
+        suppressed = self._log_limit.take((problem.status, problem.reason))
+        if suppressed is not None:
+            _log.warning("Dropped an Event, the server rejected it", problem, pod=pod, reason=reason, **suppressed)
 
     async def _sweep(self) -> None:
         """Write the last count of series that have ended, and forget them."""

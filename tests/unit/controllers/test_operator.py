@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from pyscheduler.api import ResourceKind
+from pyscheduler.controllers.handlers import POD_GROUPS
 from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.controllers.podgroup_status import POD_GROUP_LABEL
-from pyscheduler.controllers.handlers import POD_GROUPS
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.kube.credentials import ConnectionProblem
 from pyscheduler.kube.object_client import ObjectClient

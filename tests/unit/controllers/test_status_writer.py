@@ -11,8 +11,8 @@ import pytest
 
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.controllers import status_writer
-from pyscheduler.controllers.podgroup_status import Member, podgroup_status
 from pyscheduler.controllers.handlers import POD_GROUPS
+from pyscheduler.controllers.podgroup_status import Member, podgroup_status
 from pyscheduler.controllers.status_writer import ObjectStatusWriter, status_patch
 
 KEY = ("default", "g")

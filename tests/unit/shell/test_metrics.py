@@ -261,6 +261,40 @@ def test_status_error_is_not_counted_as_a_plugin_failure(
     assert "Plugin returned an error status" in caplog.text
 
 
+def fail(instrument: MetricsInstrument, error: BaseException) -> None:
+    """Report an error as if a plugin had raised it in this line."""
+    try:
+        raise error
+    except BaseException as raised:
+        instrument.plugin_failed("Mine", "Filter", raised)
+
+
+def test_failures_of_one_line_of_a_plugin_are_logged_once_a_minute_and_all_counted(
+    metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = VirtualClock()
+    instrument = MetricsInstrument(metrics, clock.now)
+    for i in range(1000):
+        fail(instrument, KeyError(f"default/pod-{i}"))
+    clock.at += 61.0
+    fail(instrument, KeyError("default/last"))
+    fields = [vars(record)["fields"] for record in caplog.records]
+    assert [(each["err"], each.get("suppressed")) for each in fields] == [
+        ("KeyError: 'default/pod-0'", None),
+        ("KeyError: 'default/last'", 999),
+    ]
+    assert samples(metrics)["pyscheduler_plugin_failures_total{extension_point=Filter,plugin=Mine}"] == 1001
+
+
+def test_different_failures_are_logged_each(instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture) -> None:
+    fail(instrument, KeyError("a"))
+    fail(instrument, ValueError("a"))
+    fail(instrument, StatusError("a"))
+    instrument.plugin_failed("Other", "Filter", KeyError("a"))
+    instrument.plugin_failed("Mine", "Score", KeyError("a"))
+    assert len(caplog.records) == 5
+
+
 def test_ignored_groups_are_logged_once_for_each_profile_and_declaration(
     instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture
 ) -> None:
