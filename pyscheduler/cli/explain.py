@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 import msgspec
@@ -24,19 +25,23 @@ from pyscheduler.cli.explanation import Explanation, explain_pod
 from pyscheduler.cli.options import API_SERVER, CONFIGURATION
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.config.load import load
+from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import did_you_mean
 from pyscheduler.config.types import DEFAULT_SCHEDULER_NAME
+from pyscheduler.embedded.selectors import parse_labels
+from pyscheduler.embedded.status import ApiStatusError
 from pyscheduler.kube.connection import ConnectionOptions, connect
 from pyscheduler.kube.paths import NODES
 
-_HELP = """Explain why a pod is pending or where it is, and what would let it fit.
+_HELP = """Explain why pods are pending or where they are, and what would let them fit.
 
-POD is NAME or NAMESPACE/NAME. It is evaluated against the cluster as it is now, by the code that the scheduler runs.
-Nothing is changed, and no scheduler needs to run: pods of kube-scheduler are explained as well.
+POD is NAME or NAMESPACE/NAME. Each is evaluated by itself against the cluster as it is now, by the code that the
+scheduler runs. Nothing is changed, and no scheduler needs to run: pods of kube-scheduler are explained as well.
 
 \b
   pyscheduler explain web-0 -n shop
   pyscheduler explain shop/web-0 --node worker-3        why (not) on this node
+  pyscheduler explain -n shop -l app=web                the pods with these labels
   pyscheduler explain shop/web-0 -o json | jq -r '.rejected[].rejections[].hint'
 
 \b
@@ -53,8 +58,32 @@ Columns:
 """
 
 
+LabelTest = Callable[[Mapping[str, str]], bool]
+"""Predicate of the labels of a pod."""
+_DEFAULT_NAMESPACE: Final = "default"
+
+
+def _selector(_: click.Context, __: click.Parameter, text: str) -> LabelTest | None:
+    if not text:
+        return None
+    try:
+        requirements = parse_labels(text)
+    except ApiStatusError as problem:
+        raise click.BadParameter(problem.message) from None
+    return lambda labels: all(each.matches(labels) for each in requirements)
+
+
 @click.command(cls=SectionedCommand, context_settings={"show_default": True}, help=_HELP)
-@click.argument("pod", metavar="POD")
+@click.argument("pods", nargs=-1, metavar="[POD]...")
+@option(
+    "--selector",
+    "-l",
+    section=API_SERVER,
+    default="",
+    callback=_selector,
+    metavar="LABELS",
+    help="Explain all pods with these labels in the namespace.",
+)
 @option("--namespace", "-n", section=API_SERVER, default="", metavar="NS", help="Namespace (default: default).")
 @kubeconfig_option
 @option(
@@ -77,7 +106,8 @@ Columns:
 @option("--node", section=OUTPUT, default="", metavar="NAME", help="Explain only this node.")
 @option("--output", "-o", section=OUTPUT, type=click.Choice(["table", "json"]), default="table", help="Format.")
 def explain(
-    pod: str,
+    pods: tuple[str, ...],
+    selector: LabelTest | None,
     namespace: str,
     kubeconfig: Path | None,
     dumps: tuple[Path, ...],
@@ -88,20 +118,24 @@ def explain(
     options.logging("text", 0, quiet=True)
     loaded = load(config) if config else None
     kinds = BatchCluster(loaded or batch_config(DEFAULT_SCHEDULER_NAME)).watched
-    key = _pod_key(pod, namespace)
-    if dumps:
-        objects = dumped_objects(dumps, kinds)
-    else:
-        objects = options.run_async(_listed(kubeconfig, kinds, key.partition("/")[0]))
-    target = _pod(objects, key)
-    cluster = BatchCluster(loaded or batch_config(target.spec.scheduler_name))
-    found = explain_pod(cluster, objects, target)
-    if node:
-        found = _of_node(found, node)
-    text = msgspec.json.encode(found).decode()
-    print_output(CommandOutput(Group(*view(found)), {found.key: text}, _note(objects.scope)), output)
-    if found.error:
+    if bool(pods) == (selector is not None):
+        raise click.UsageError("name pods, or select them with -l")
+    keys = list(dict.fromkeys(_pod_key(pod, namespace) for pod in pods))
+    first = keys[0].partition("/")[0] if keys else namespace or _DEFAULT_NAMESPACE
+    objects = dumped_objects(dumps, kinds) if dumps else options.run_async(_listed(kubeconfig, kinds, first))
+    targets = [_pod(objects, key) for key in keys] if selector is None else _selected(objects, first, selector)
+    found = [_explain(loaded, objects, target, node) for target in targets]
+    parts = [part for i, each in enumerate(found) for part in (*([""] if i else []), *view(each))]
+    lines = {each.key: msgspec.json.encode(each).decode() for each in found}
+    print_output(CommandOutput(Group(*parts), lines, _note(objects.scope)), output)
+    if any(each.error for each in found):
         sys.exit(1)
+
+
+def _explain(loaded: LoadedConfig | None, objects: ListedObjects, pod: PodObject, node: str) -> Explanation:
+    cluster = BatchCluster(loaded or batch_config(pod.spec.scheduler_name))
+    found = explain_pod(cluster, objects, pod)
+    return _of_node(found, node) if node else found
 
 
 async def _listed(kubeconfig: Path | None, kinds: Sequence[ResourceKind], namespace: str) -> ListedObjects:
@@ -119,12 +153,22 @@ async def _listed(kubeconfig: Path | None, kinds: Sequence[ResourceKind], namesp
 def _pod_key(pod: str, namespace: str) -> str:
     """Return the `namespace/name` of NAME, NAMESPACE/NAME, or pod/NAME as `kubectl get -o name` prints it."""
     name = pod.removeprefix("pod/")
-    return name if "/" in name else f"{namespace or 'default'}/{name}"
+    return name if "/" in name else f"{namespace or _DEFAULT_NAMESPACE}/{name}"
 
 
 def _note(scope: ReadScope) -> str:
     """Return what could not be read, "" if nothing."""
     return f"\nYou may not list {missing_rights(scope.forbidden)}: evaluated without them." if scope.forbidden else ""
+
+
+def _selected(objects: ListedObjects, namespace: str, selects: LabelTest) -> list[PodObject]:
+    """Return the pods of a namespace with certain labels, by name. CommandProblem if there are none."""
+    found = [
+        each for each in objects.pods if each.metadata.namespace == namespace and selects(each.metadata.labels or {})
+    ]
+    if not found:
+        raise CommandProblem(f"no pod of namespace {namespace} has these labels")
+    return sorted(found, key=lambda pod: pod.metadata.name)
 
 
 def _pod(objects: ListedObjects, key: str) -> PodObject:

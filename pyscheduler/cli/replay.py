@@ -25,6 +25,7 @@ from pyscheduler.config.problems import ConfigError
 from pyscheduler.shell.recording.attempts import AttemptReader, RecordedAttempt
 from pyscheduler.shell.recording.commands import RecordedCommand, RecordedPodCommand, command_name
 from pyscheduler.shell.recording.file import RecordingProblem, RecordingReader, find_recordings
+from pyscheduler.shell.recording.pods import PodListReader, RecordedPod
 from pyscheduler.shell.recording.records import RecordedInput, RecordKind, Result
 from pyscheduler.shell.recording.replay import Difference, Replay
 
@@ -44,6 +45,7 @@ Record, and check later that the decisions are reproduced:
 
 \b
 Why did this pod get that node, or none? The cluster is as it was at that moment:
+  pyscheduler replay recordings --pods
   pyscheduler replay recordings --pod shop/web-0
   pyscheduler replay recordings --pod shop/web-0 --attempt 2
   pyscheduler replay recordings --pod shop/web-0 --at 2026-05-04T10:30:00Z -o json
@@ -78,6 +80,7 @@ def _pod(_: click.Context, __: click.Parameter, text: str) -> tuple[str, str] | 
 
 @click.command(cls=SectionedCommand, help=_HELP)
 @click.argument("recording", metavar="RECORDING", type=click.Path(exists=True, path_type=Path))
+@option("--pods", section=_DECISION, is_flag=True, help="List the pods with attempts, and the last result of each.")
 @option("--pod", section=_DECISION, default="", callback=_pod, metavar="NS/NAME", help="List the attempts of a pod.")
 @option(
     "--attempt",
@@ -98,14 +101,21 @@ def _pod(_: click.Context, __: click.Parameter, text: str) -> tuple[str, str] | 
     show_default=True,
     help="Format.",
 )
-def replay(recording: Path, pod: tuple[str, str] | None, attempt: int | None, at: float | None, output: str) -> None:
+def replay(
+    recording: Path, pods: bool, pod: tuple[str, str] | None, attempt: int | None, at: float | None, output: str
+) -> None:
     options.logging("text", 0, quiet=True)
+    if pods and pod is not None:
+        raise CommandProblem("--pods and --pod exclude each other")
     if pod is None and (attempt is not None or at is not None):
         raise CommandProblem("--attempt and --at choose an attempt of a pod: add --pod NAMESPACE/NAME")
     if attempt is not None and at is not None:
         raise CommandProblem("--attempt and --at exclude each other")
     try:
         files = find_recordings(recording)
+        if pods:
+            replay_view.print_pods(_list_pods(files), output)
+            return
         if pod is not None:
             replay_view.print_attempts(_find_attempts(files, pod, attempt, at), output)
             return
@@ -196,6 +206,17 @@ def _load_replay(reader: RecordingReader, records: Iterator[RecordedInput]) -> R
         raise RecordingProblem(f"{reader.path}: the configuration cannot be loaded here: {problems}") from None
 
 
+# -- list of pods ------------------------------------------------------------------------------------------------------
+
+
+def _list_pods(files: list[Path]) -> list[RecordedPod]:
+    pods = PodListReader()
+    for file in files:
+        reader = RecordingReader(file)
+        pods.read(reader, _read_with_progress(reader))
+    return pods.pods()
+
+
 # -- one pod -----------------------------------------------------------------------------------------------------------
 
 
@@ -203,15 +224,15 @@ def _find_attempts(files: list[Path], pod: tuple[str, str], number: int | None, 
     """Return the attempts of a pod in all recordings, and the explanation of the chosen one."""
     key, is_torn = "/".join(pod), False
     found: list[RecordedAttempt] = []
-    attempts = AttemptReader(*pod)
+    attempts = AttemptReader(pod)
     for file in files:
         reader = RecordingReader(file)
         found += attempts.read(reader, _read_with_progress(reader))
         is_torn = is_torn or reader.is_torn
     if not any(each.number for each in found):
-        if attempts.uids:
+        if attempts.pods:
             raise CommandProblem(f"pod {key} has no attempt in the recording")
-        raise CommandProblem(f"no pod {key} was recorded{pods_of_workload(pod[1], attempts.names)}")
+        raise CommandProblem(f"no pod {key} was recorded{pods_of_workload(pod[1], attempts.names)}; --pods lists all")
     chosen = _choose_attempt([each for each in found if each.number], number, at)
     return PodAttempts(key, found, chosen.number or 0, _explain_attempt(chosen), is_torn)
 

@@ -17,6 +17,7 @@ from pyscheduler.cli.explain_view import view
 from pyscheduler.cli.explanation import Explanation
 from pyscheduler.clock import rfc3339_micro
 from pyscheduler.shell.recording.attempts import SCHEDULED, RecordedAttempt
+from pyscheduler.shell.recording.pods import RecordedPod
 
 Json = dict[str, Any]
 EXCEPTION: Final = "exception"
@@ -105,6 +106,21 @@ def _command(command: Json | None) -> str:
         name: value for name, value in command.items() if name not in ("command", "uid") and value not in (None, "")
     }
     return " ".join((command["command"], *(f"{name}={value}" for name, value in fields.items())))
+
+
+def print_pods(pods: Sequence[RecordedPod], output: str) -> None:
+    """Print the pods of recordings with their last attempts."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("POD", "ATTEMPTS", "LAST", "RESULT"):
+        table.add_column(column, overflow="fold")
+    table.add_column("NODE OR REASON", no_wrap=True, overflow="ellipsis")
+    for each in pods:
+        table.add_row(
+            escape(each.pod), str(each.attempts), time_text(each.time), each.result, escape(each.node or each.reason)
+        )
+    lines = {each.pod: msgspec.json.encode(each).decode() for each in pods}
+    attempts = counted(sum(each.attempts for each in pods), "attempt")
+    print_output(CommandOutput(table, lines, f"{counted(len(pods), 'pod')}, {attempts}"), output)
 
 
 def print_attempts(found: PodAttempts, output: str) -> None:

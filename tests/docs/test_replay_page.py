@@ -35,7 +35,9 @@ def output(*words: str) -> str:
     return re.sub(r" +$", "", text.strip(), flags=re.M).replace(__version__, "0.1.0")
 
 
-@pytest.mark.parametrize(("words", "shown"), [((), SHOWN[0]), (("--pod", "shop/web"), SHOWN[2])])
+@pytest.mark.parametrize(
+    ("words", "shown"), [((), SHOWN[0]), (("--pods",), SHOWN[2]), (("--pod", "shop/web"), SHOWN[3])]
+)
 def test_output_on_the_page_is_that_of_the_command(
     words: tuple[str, ...], shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,12 +48,13 @@ class RecordedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptReader:
-    """Finds the attempts of the pods of one name; there may have been several, one after the other."""
+    """Finds the attempts of all pods, or of those of one name: there may have been several, one after the other."""
 
-    def __init__(self, namespace: str, name: str) -> None:
-        self._key, self._prefix = (namespace, name), f"{name}-"
-        self.uids: set[str] = set()
-        """UIDs of the pods of this name that the recordings have shown."""
+    def __init__(self, key: tuple[str, str] | None = None) -> None:
+        """`key` is the namespace and name of the pods; None for all pods."""
+        self._key, self._prefix = key, f"{key[1]}-" if key is not None else None
+        self.pods: dict[str, str] = {}
+        """`namespace/name` by the UID of each such pod that the recordings have shown."""
         self.names: set[str] = set()
         """`namespace/name` of the pods with names that begin with this name and a hyphen, as those of a workload do."""
         self._attempts = 0
@@ -67,9 +68,9 @@ class AttemptReader:
         for index, record in enumerate(records):
             if record.kind == RecordKind.EVENT:
                 pod = pod_of_event(record.payload)
-                if pod is not None and (pod.namespace, pod.name) == self._key:
-                    self.uids.add(pod.uid)
-                elif pod is not None and pod.name.startswith(self._prefix):
+                if pod is not None and self._key in (None, (pod.namespace, pod.name)):
+                    self.pods[pod.uid] = f"{pod.namespace}/{pod.name}"
+                elif pod is not None and self._prefix is not None and pod.name.startswith(self._prefix):
                     self.names.add(f"{pod.namespace}/{pod.name}")
             elif record.kind == RecordKind.CYCLE and not record.returned_none:
                 self._times.append(record.time or 0.0)
@@ -77,7 +78,7 @@ class AttemptReader:
             yield from self._read_commands(reader, index, record)
 
     def _read_commands(self, reader: RecordingReader, index: int, record: RecordedInput) -> Iterator[RecordedAttempt]:
-        own = [each for each in record.commands if isinstance(each, RecordedPodCommand) and each.uid in self.uids]
+        own = [each for each in record.commands if isinstance(each, RecordedPodCommand) and each.uid in self.pods]
         nominated = {each.uid: each.nominated for each in own if isinstance(each, RecordedPatchStatus)}
         for command in own:
             if isinstance(command, RecordedBind):

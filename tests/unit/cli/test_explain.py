@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -278,3 +279,39 @@ def test_control_characters_of_a_message_do_not_reach_the_terminal(dump: Path) -
     written = {"type": "PodScheduled", "status": "False", "reason": "x", "message": "\x1b[2J[red]evil[/red]\x9b"}
     text = run(dump, "p", node("n", cpu="1"), pod("p").requests(cpu="2").status(conditions=[written])).stdout
     assert "x: \N{REPLACEMENT CHARACTER}[2J[red]evil[/red]\N{REPLACEMENT CHARACTER}" in text
+
+
+def explained_pods(dump: Path, *words: str) -> list[tuple[str, str]]:
+    """Return key and state of each explained pod among three."""
+    web = [pod(name).namespace("shop").label("app", "web").requests(cpu=cpu) for name, cpu in (("b", "9"), ("a", "1"))]
+    other = pod("c").namespace("shop").requests(cpu="1")
+    objects = [each.manifest for each in (node("n", cpu="2"), *web, other)]
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    result = CliRunner().invoke(app, ["explain", *words, "--load", str(dump), "-o", "json"], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    return [(f"{each['namespace']}/{each['name']}", each["state"]) for each in lines]
+
+
+def test_several_pods_are_explained_in_the_order_of_their_names_on_the_command_line(dump: Path) -> None:
+    assert explained_pods(dump, "shop/c", "shop/b", "shop/c") == [("shop/c", "Fits"), ("shop/b", "Unschedulable")]
+
+
+def test_pods_with_labels_are_explained_by_name(dump: Path) -> None:
+    assert explained_pods(dump, "-n", "shop", "-l", "app=web") == [("shop/a", "Fits"), ("shop/b", "Unschedulable")]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param((), "name pods, or select them with -l", id="neither"),
+        pytest.param(("shop/a", "-l", "app"), "name pods, or select them with -l", id="both"),
+        pytest.param(("-l", "app=web"), "no pod of namespace default has these labels", id="other namespace"),
+        pytest.param(("-l", "app in"), "app in", id="malformed"),
+    ],
+)
+def test_selection_that_is_invalid_is_reported(dump: Path, words: tuple[str, ...], message: str) -> None:
+    with pytest.raises((click.ClickException, CommandProblem)) as raised:
+        explained_pods(dump, *words)
+    assert message in str(raised.value)

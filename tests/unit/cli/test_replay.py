@@ -62,6 +62,35 @@ def test_recorded_decisions_are_reproduced(tmp_path: Path) -> None:
     assert "all decisions are equal" in replayed(tmp_path).stdout
 
 
+def test_pods_of_a_recording_are_listed_with_their_last_results(tmp_path: Path) -> None:
+    def place_after_the_shop(harness: Harness) -> None:
+        shop(harness)
+        place(harness, "a", "b")
+
+    record(tmp_path, place_after_the_shop)
+    listed = [json.loads(line) for line in replayed(tmp_path, "--pods", "-o", "json").stdout.splitlines()]
+    shown = [(each["pod"], each["attempts"], each["result"]) for each in listed]
+    assert shown == [("default/a", 1, "Scheduled"), ("default/b", 1, "Scheduled"), ("shop/web", 2, "Scheduled")]
+    assert listed[-1]["node"] == "worker-3"
+    assert "3 pods, 4 attempts" in replayed(tmp_path, "--pods").stdout
+
+
+def test_pod_without_a_node_is_listed_with_its_reason(tmp_path: Path) -> None:
+    def place_without_nodes(harness: Harness) -> None:
+        harness.add(pod("a"))
+        harness.run()
+
+    record(tmp_path, place_without_nodes)
+    listed = json.loads(replayed(tmp_path, "--pods", "-o", "json").stdout)
+    assert (listed["result"], listed["node"]) == ("Unschedulable", "")
+    assert "no nodes available" in listed["reason"]
+
+
+def test_list_of_pods_excludes_one_pod(tmp_path: Path) -> None:
+    record(tmp_path, shop)
+    assert problem(tmp_path, "--pods", "--pod", "shop/web") == "--pods and --pod exclude each other"
+
+
 def test_version_of_the_recording_is_shown_beside_another_one(tmp_path: Path) -> None:
     file = record(tmp_path, shop)
     assert f"Version   {__version__}\n" in re.sub(r" +\n", "\n", replayed(file).stdout)
@@ -152,7 +181,7 @@ def test_damaged_recording_is_not_called_equal(tmp_path: Path) -> None:
 
 def test_wrong_arguments_have_errors_of_one_line(tmp_path: Path) -> None:
     file = record(tmp_path, shop)
-    assert problem(file, "--pod", "shop/none") == "no pod shop/none was recorded"
+    assert problem(file, "--pod", "shop/none") == "no pod shop/none was recorded; --pods lists all"
     assert problem(file, "--pod", "shop/mail") == "pod shop/mail has no attempt in the recording"
     assert problem(file, "--pod", "shop/web", "--attempt", "3") == "--attempt 3: the pod has 2 in the recording"
     assert problem(file, "--attempt", "3").startswith("--attempt and --at choose an attempt of a pod")
@@ -164,7 +193,7 @@ def test_wrong_arguments_have_errors_of_one_line(tmp_path: Path) -> None:
 def test_error_for_workload_name_lists_its_pods(tmp_path: Path) -> None:
     file = record(tmp_path, lambda harness: place(harness, "cart-1", "cart-2", "carts"))
     hint = "there are default/cart-1, default/cart-2"
-    assert problem(file, "--pod", "cart") == f"no pod default/cart was recorded; {hint}"
+    assert problem(file, "--pod", "cart") == f"no pod default/cart was recorded; {hint}; --pods lists all"
 
 
 def test_invalid_recording_files_are_rejected(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ async def test_recording_of_a_cluster_is_replayed_with_equal_decisions(tmp_path:
     assert not replay.unreplayed_plugins
     assert replay.machine.context.attempts >= 4
     results = {
-        name: [each.result for each in AttemptReader("default", name).read(reader, RecordingReader(file).records())]
+        name: [each.result for each in AttemptReader(("default", name)).read(reader, RecordingReader(file).records())]
         for name in ("plain", "large", "stored", "later")
     }
     assert results["plain"] == results["stored"] == results["later"] == ["Scheduled"]
