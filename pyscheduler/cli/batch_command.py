@@ -143,7 +143,8 @@ async def _show(flags: Flags, namespace: str, cluster: BatchCluster, render: Ren
 
         async def read() -> CommandOutput:
             objects = await reader.read()
-            return render(cluster.load(objects), objects.scope)
+            jobs = await reader.succeeded_jobs(objects.pods)
+            return render(cluster.load(objects), objects.scope._replace(succeeded_jobs=jobs))
 
         if not flags.watch:
             print_output(await read(), flags.output)

@@ -10,9 +10,10 @@ import msgspec
 
 from pyscheduler import logs
 from pyscheduler.api import ApiError, ResourceKind
-from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.api.objects import NodeObject, ObjectMeta, PodObject
 from pyscheduler.cli.batch_cluster import ListedObjects, ReadScope
 from pyscheduler.cli.command_problem import CommandProblem
+from pyscheduler.embedded.client.kinds import JOBS
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import UNREADABLE
 from pyscheduler.kube.object_client import ObjectClient
@@ -20,6 +21,8 @@ from pyscheduler.kube.paths import NODES, PODS, collection
 
 _NOT_FAILED: Final = "status.phase!=Failed"
 """Failed pods use nothing and count toward no minimum."""
+_SUCCEEDED: Final = "Succeeded"
+_JOB_SUCCESS: Final = ("SuccessCriteriaMet", "Complete")
 _FORBIDDEN: Final = 403
 _NOT_SERVED: Final = (403, 404)
 """Statuses of discovery for a version that the API server does not serve."""
@@ -49,6 +52,17 @@ class ObjectReader:
             raise CommandProblem(f"you may not list pods in {where}: {lists[0].problem}{hint}")
         decoded = [(kind, obj) for kind, items in zip(kinds, others, strict=True) for obj in _decoded(items, dict)]
         return ListedObjects(_decoded(pods, PodObject), _decoded(nodes, NodeObject), decoded, scope)
+
+    async def succeeded_jobs(self, pods: Sequence[PodObject]) -> frozenset[str]:
+        """Return the UIDs of the Jobs that have succeeded, none if they may not be listed.
+
+        They are listed only if there is a Job of which just succeeded pods are left.
+        """
+        succeeded = {_job_of(pod) for pod in pods if pod.status.phase == _SUCCEEDED}
+        if not succeeded - {_job_of(pod) for pod in pods if pod.status.phase != _SUCCEEDED} - {""}:
+            return frozenset()
+        jobs = _decoded((await self._list(JOBS)).items, _Job)
+        return frozenset(job.metadata.uid for job in jobs if any(map(_is_success, job.status.conditions or ())))
 
     async def _served(self) -> list[ResourceKind]:
         """Return the kinds that the API server serves, each in its newest version: each version has all objects."""
@@ -93,6 +107,30 @@ class _List(NamedTuple):
     """The namespace if only this one could be listed."""
     problem: str = ""
     """Response of the API server if the list is forbidden."""
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _JobStatus(msgspec.Struct):
+    conditions: list[_Condition] | None = None
+
+
+class _Job(msgspec.Struct):
+    metadata: ObjectMeta
+    status: _JobStatus = msgspec.field(default_factory=_JobStatus)
+
+
+def _is_success(condition: _Condition) -> bool:
+    return condition.type in _JOB_SUCCESS and condition.status == "True"
+
+
+def _job_of(pod: PodObject) -> str:
+    """Return the UID of the Job that controls a pod, "" if none does."""
+    owners = pod.metadata.owner_references or ()
+    return next((owner.uid for owner in owners if owner.controller and owner.kind == JOBS.kind), "")
 
 
 class _Resource(msgspec.Struct):

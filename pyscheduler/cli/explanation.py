@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pyscheduler.api.objects import PodObject, PodSpec
 from pyscheduler.api.outcome import Status
 from pyscheduler.api.pod import Pod
-from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects
+from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects, ReadScope
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.explain_hints import hint
 from pyscheduler.cli.group_rows import GroupRow, group_rows
@@ -115,7 +115,7 @@ def explain_pod(cluster: BatchCluster, objects: ListedObjects, pod: PodObject) -
         raise CommandProblem(
             f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be read; a warning has the reason"
         )
-    group = None if node else _group(context, found, is_whole=objects.scope.is_whole)
+    group = None if node else _group(context, found, objects.scope)
     return _explain(context, found, known, group)
 
 
@@ -126,7 +126,7 @@ def explain_in_context(context: Context, pod: Pod, node: str) -> Explanation:
     """
     known = _known(pod.namespace, pod.name, pod.spec)
     known |= {"node": node, "phase": "Pending", "nodes": len(context.state)}
-    return _explain(context, pod, known, _group(context, pod, is_whole=True))
+    return _explain(context, pod, known, _group(context, pod, ReadScope()))
 
 
 def _known(namespace: str, name: str, spec: PodSpec) -> Json:
@@ -169,11 +169,11 @@ def _last_attempt(pod: PodObject) -> Mapping[str, str]:
     return {}
 
 
-def _group(context: Context, pod: Pod, *, is_whole: bool) -> GroupRow | None:
+def _group(context: Context, pod: Pod, scope: ReadScope) -> GroupRow | None:
     """Return the group that the pod is in; a pod without one is a group of its own if it names a queue."""
     if pod.scheduler_name not in context.profiles:
         return None
-    rows = (row for row in group_rows(context, is_whole=is_whole) if row.namespace == pod.namespace)
+    rows = (row for row in group_rows(context, scope) if row.namespace == pod.namespace)
     found = next((row for row in rows if any(member.name == pod.name for member in row.members)), None)
     return None if found is None or (found.api == SINGLE_POD and found.queue == DEFAULT_QUEUE) else found
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection
+from pyscheduler.cli.batch_cluster import ReadScope
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.members import SINGLE_POD
@@ -35,6 +36,7 @@ STATES: Final = (WAITING, INCOMPLETE, GATED, SCHEDULED, COMPLETED)
 _GATED_REASON: Final = "SchedulingGated"
 _QUOTA_REASON: Final = "QuotaExceeded"
 _NOT_ATTEMPTED: Final = "not attempted yet"
+_WHOLE: Final = ReadScope()
 
 
 class Reason(NamedTuple):
@@ -97,21 +99,21 @@ class GroupRow(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return self.state in (WAITING, INCOMPLETE) and self.reason != _GATED_REASON
 
 
-def group_rows(context: Context, *, is_whole: bool = True) -> list[GroupRow]:
+def group_rows(context: Context, scope: ReadScope = _WHOLE) -> list[GroupRow]:
     """Return all groups by namespace and name; with queues, pods without a group are groups of their own.
 
-    Groups with pods of other schedulers only are left out. Without `is_whole`, objects of other namespaces or without
-    one may be missing: nothing is concluded from queues then, and no group has a position.
+    Groups with pods of other schedulers only are left out. If the scope is not whole, objects of other namespaces or
+    without one may be missing: nothing is concluded from queues then, and no group has a position.
     """
     groups = context.groups
     groups.report_usage()
     rows = [
-        _MemberGroup(context, key, state, is_whole).row()
+        _MemberGroup(context, key, state, scope).row()
         for key, state in groups.items()
         if any(pod.scheduler_name in context.profiles for pod in (*state.pods.values(), *state.succeeded.values()))
     ]
     rows += _without_pods(context, {key for key, _ in groups.items()})
-    return sorted(_with_positions(rows) if is_whole else rows, key=lambda row: (row.namespace, row.name, row.api))
+    return sorted(_with_positions(rows) if scope.is_whole else rows, key=lambda row: (row.namespace, row.name, row.api))
 
 
 def quota_plugin(context: Context) -> Queues | None:
@@ -123,10 +125,14 @@ def quota_plugin(context: Context) -> Queues | None:
 class _MemberGroup:
     """One group with members."""
 
-    def __init__(self, context: Context, key: PodGroupKey, state: PodGroupState, is_whole: bool) -> None:
+    def __init__(self, context: Context, key: PodGroupKey, state: PodGroupState, scope: ReadScope) -> None:
         self._groups: PodGroupManager = context.groups
         self._quota = quota_plugin(context)
-        self._key, self._state, self._is_whole = key, state, is_whole
+        self._key, self._state, self._is_whole = key, state, scope.is_whole
+        owners = [pod.signature.owner for pod in state.succeeded.values()]
+        jobs = ["" if owner is None else owner.uid for owner in owners]
+        self._has_ended_job = bool(jobs) and not state.pods and scope.succeeded_jobs.issuperset(jobs)
+        """True if only succeeded pods of Jobs that have succeeded are left: the others were stopped."""
         self._declared = self._groups.requirements(key)
         unplaced = [pod for uid, pod in state.pods.items() if uid not in state.placed]
         self._gated = [pod for pod in unplaced if self._is_gated(pod)]
@@ -165,6 +171,8 @@ class _MemberGroup:
 
     def _lacks(self) -> str:
         """Return what the pods with a node lack of the minimum, "" if nothing."""
+        if self._has_ended_job:
+            return ""
         if isinstance(self._declared, Rejection):
             exists = self._state.placed or self._state.succeeded
             return "" if exists and not self._pending else self._declared.message

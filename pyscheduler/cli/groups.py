@@ -33,7 +33,7 @@ States:
   Incomplete   some pods have nodes, fewer than the minimum
   Gated        not attempted: pods or the PodGroup are missing, or the queue is closed
   Scheduled    the minimum has nodes
-  Completed    all pods have succeeded
+  Completed    all pods have succeeded, or the Job has by its successPolicy
 
 LINE is the position among the groups of the queue that wait: by priority, then by age. A group behind others starts
 before them if it fits and they do not. The right to list pods and PodGroups of a namespace suffices for `-n`.
@@ -71,7 +71,7 @@ def groups(
         )
 
     def render(context: Context, scope: ReadScope) -> CommandOutput:
-        rows = [row for row in group_rows(context, is_whole=scope.is_whole) if selects(row)]
+        rows = [row for row in group_rows(context, scope) if selects(row)]
         if names:
             rows = _named(rows, names, namespace)
             table = batch_view.group_details(rows, time.time())

@@ -12,6 +12,7 @@ from tests.scenarios.batch.manifests import Gang, Manifest
 
 SCHEDULER: Final = "pyscheduler"
 _PLURALS: Final = {
+    "Job": "jobs",
     "Pod": "pods",
     "Node": "nodes",
     "PodGroup": "podgroups",

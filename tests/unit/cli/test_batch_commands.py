@@ -329,3 +329,37 @@ def test_groups_of_another_scheduler_are_shown_by_its_name(server: BatchServer, 
             each["spec"]["schedulerName"] = "batch"
     assert lines(run("groups", "-o", "json")) == []
     assert len(lines(run("groups", "--scheduler", "batch", "-o", "json"))) == 3
+
+
+def ended_by_its_leader(job: str, phase: str = "Succeeded", **condition: str) -> list[Manifest]:
+    """Return a group of three of a Job, of which the leader is left."""
+    group = gang(job, 3, api=VOLCANO)
+    leader = bound(group.pods[0], phase=phase)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"job-{job}", "controller": True}
+    leader["metadata"]["ownerReferences"] = [owner]
+    conditions = [condition] if condition else []
+    meta = {"name": job, "uid": f"job-{job}"}
+    stored_job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "status": {"conditions": conditions}}
+    return [*group.objects, leader, stored_job]
+
+
+def test_group_of_a_job_that_ended_by_its_success_policy_is_completed(run: Run, server: BatchServer) -> None:
+    met = {"type": "SuccessCriteriaMet", "status": "True"}
+    failed = {"type": "Failed", "status": "True"}
+    jobs = [ended_by_its_leader("met", **met), ended_by_its_leader("failed", **failed), ended_by_its_leader("active")]
+    server.objects = stored(node("n1", 4), *(each for job in jobs for each in job))
+    rows = {row["name"]: row for row in map(json.loads, run("groups", "-o", "json").stdout.splitlines())}
+    assert {name: row["state"] for name, row in rows.items()} == {
+        "met": "Completed",
+        "failed": "Gated",
+        "active": "Gated",
+    }
+    assert (rows["met"]["reason"], rows["met"]["message"]) == ("", "")
+    server.forbidden = {"jobs"}
+    assert json.loads(run("groups", "met", "-o", "json").stdout)["state"] == "Gated"
+
+
+def test_jobs_are_listed_only_if_only_succeeded_pods_of_one_are_left(run: Run, server: BatchServer) -> None:
+    server.objects = stored(node("n1", 4), *ended_by_its_leader("active", phase="Running"))
+    assert run("groups").exit_code == 0
+    assert not any(path.endswith("/jobs") for path in server.listed)
