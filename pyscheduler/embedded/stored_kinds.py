@@ -31,9 +31,11 @@ _WITHOUT_GENERATION = {
     "ClusterTrustBundle",
     "IPAddress",
     "PodCertificateRequest",
+    "PodGroup",
     "RuntimeClass",
     "ServiceCIDR",
     "StorageVersionMigration",
+    "Workload",
 }
 _FIELDS = {
     "CertificateSigningRequest": {"spec.signerName": "spec.signerName"},

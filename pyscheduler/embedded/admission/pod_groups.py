@@ -35,9 +35,15 @@ _MISMATCH = (
 )
 
 
+def default_pod_group(group: Json, _lookup: Lookup) -> None:
+    """Set the disruption mode: pods of the group are evicted one by one."""
+    spec = group.setdefault("spec", {})
+    if spec.get("disruptionMode") is None:
+        spec["disruptionMode"] = {"single": {}}
+
+
 def admit_pod_group(group: Json, lookup: Lookup) -> None:
     """Set priority and finalizer of a new PodGroup: the admission plugins Priority and PodGroupProtection."""
-    group.setdefault("spec", {})
     set_priority(group, lookup, "podgroups", "scheduling.k8s.io", _MISMATCH)
     finalizers = group["metadata"].setdefault("finalizers", [])
     if PROTECTION_FINALIZER not in finalizers:
@@ -116,7 +122,7 @@ def _check_min_count(count: int, path: str) -> Iterator[Cause]:
 
 
 def _check_union(value: Json, members: tuple[str, ...], path: str) -> Iterator[Cause]:
-    present = [member for member in members if value.get(member) is not None]
+    present = [member for member in members if value.get(member) not in (None, [])]
     choices = ", ".join(f"`{member}`" for member in members)
     if not present:
         yield invalid_value(path, "", f"must specify one of: {choices}")
@@ -147,5 +153,5 @@ def _immutable(path: str) -> Cause:
     return invalid_value(path, None, "field is immutable")
 
 
-POD_GROUP = Rules(on_create=admit_pod_group, check=check_pod_group, check_change=check_pod_group_change)
+POD_GROUP = Rules(default_pod_group, admit_pod_group, check=check_pod_group, check_change=check_pod_group_change)
 WORKLOAD = Rules(check=check_workload, check_change=check_workload_change)
