@@ -25,7 +25,7 @@ from pyscheduler.config.problems import ConfigError
 from pyscheduler.shell.recording.attempts import AttemptReader, RecordedAttempt
 from pyscheduler.shell.recording.commands import RecordedCommand, RecordedPodCommand, command_name
 from pyscheduler.shell.recording.file import RecordingProblem, RecordingReader, find_recordings
-from pyscheduler.shell.recording.pods import PodListReader, RecordedPod
+from pyscheduler.shell.recording.pods import AttemptedPod, PodListReader
 from pyscheduler.shell.recording.records import RecordedInput, RecordKind, Result
 from pyscheduler.shell.recording.replay import Difference, Replay
 
@@ -209,7 +209,7 @@ def _load_replay(reader: RecordingReader, records: Iterator[RecordedInput]) -> R
 # -- list of pods ------------------------------------------------------------------------------------------------------
 
 
-def _list_pods(files: list[Path]) -> list[RecordedPod]:
+def _list_pods(files: list[Path]) -> list[AttemptedPod]:
     pods = PodListReader()
     for file in files:
         reader = RecordingReader(file)

@@ -17,7 +17,7 @@ from pyscheduler.cli.explain_view import view
 from pyscheduler.cli.explanation import Explanation
 from pyscheduler.clock import rfc3339_micro
 from pyscheduler.shell.recording.attempts import SCHEDULED, RecordedAttempt
-from pyscheduler.shell.recording.pods import RecordedPod
+from pyscheduler.shell.recording.pods import AttemptedPod
 
 Json = dict[str, Any]
 EXCEPTION: Final = "exception"
@@ -108,7 +108,7 @@ def _command(command: Json | None) -> str:
     return " ".join((command["command"], *(f"{name}={value}" for name, value in fields.items())))
 
 
-def print_pods(pods: Sequence[RecordedPod], output: str) -> None:
+def print_pods(pods: Sequence[AttemptedPod], output: str) -> None:
     """Print the pods of recordings with their last attempts."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("POD", "ATTEMPTS", "LAST", "RESULT"):

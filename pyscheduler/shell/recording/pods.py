@@ -11,7 +11,7 @@ from pyscheduler.shell.recording.file import RecordingReader
 from pyscheduler.shell.recording.records import RecordedInput
 
 
-class RecordedPod(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptedPod(msgspec.Struct, frozen=True, kw_only=True):
     """Pod with its last attempt. The fields are the keys of the JSON output."""
 
     pod: str
@@ -40,10 +40,10 @@ class PodListReader:
             self._attempts[pod] = self._attempts.get(pod, 0) + (attempt.number is not None)
             self._last[pod] = attempt
 
-    def pods(self) -> list[RecordedPod]:
+    def pods(self) -> list[AttemptedPod]:
         """Return the pods that were attempted, by namespace and name."""
         return [
-            RecordedPod(
+            AttemptedPod(
                 pod=pod,
                 attempts=self._attempts[pod],
                 time=last.time,

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from pyscheduler.embedded.published_kinds import PUBLISHED_KINDS
-from tools.openapi import DEFINITIONS, ROOT, definitions_of, packed, table_of, unpacked
+from tools.openapi import BETA, DEFINITIONS, ROOT, definitions_of, packed, table_of, unpacked
 
 LEASE = {
     "type": "object",
@@ -85,3 +85,10 @@ def test_checked_in_files_are_small_and_have_the_kinds() -> None:
     assert len(raw) < 300_000
     assert "io.k8s.api.core.v1.Pod" in unpacked(raw)["definitions"]
     assert "networking.k8s.io/v1 Ingress ingresses\n" in PUBLISHED_KINDS
+
+
+def test_beta_versions_without_a_stable_one_are_part_of_the_files() -> None:
+    kinds = unpacked(DEFINITIONS.read_bytes())["kinds"]
+    assert {f"{version}/PodGroup" for version in BETA} <= kinds.keys()
+    beta = {line.split()[0] for line in PUBLISHED_KINDS.splitlines() if "beta" in line or "alpha" in line}
+    assert beta == BETA
