@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Generic, TypeVar
 
 from pyscheduler.api.pod import PodSignature
@@ -38,6 +37,48 @@ class ByValue(dict[Hashable, dict[M, None]]):
         return found
 
 
+class ByAttributes(MutableMapping[PodAttributes, ByValue[M]]):
+    """Members by the values of several PodAttributes."""
+
+    def __init__(self) -> None:
+        self._labels: dict[str, tuple[PodLabel, ByValue[M]]] = {}
+        """By label key: a pod has few labels, and selectors may have thousands of keys."""
+        self._others: dict[PodAttributes, ByValue[M]] = {}
+
+    def __getitem__(self, attributes: PodAttributes) -> ByValue[M]:
+        return self._labels[attributes.key][1] if type(attributes) is PodLabel else self._others[attributes]
+
+    def __setitem__(self, attributes: PodAttributes, members: ByValue[M]) -> None:
+        if type(attributes) is PodLabel:
+            self._labels[attributes.key] = attributes, members
+        else:
+            self._others[attributes] = members
+
+    def __delitem__(self, attributes: PodAttributes) -> None:
+        if type(attributes) is PodLabel:
+            del self._labels[attributes.key]
+        else:
+            del self._others[attributes]
+
+    def __iter__(self) -> Iterator[PodAttributes]:
+        yield from [attributes for attributes, _ in self._labels.values()]
+        yield from self._others
+
+    def __len__(self) -> int:
+        return len(self._labels) + len(self._others)
+
+    def of(self, signature: PodSignature) -> Iterator[tuple[ByValue[M], Collection[Hashable]]]:
+        """Yield the members by value of each attribute that pods of the signature may have, with the pods' values."""
+        own, known = signature.labels, self._labels
+        few = own if len(own) < len(known) else known
+        for attributes, members in (*[known[key] for key in few if key in own and key in known], *self._others.items()):
+            try:
+                values = attributes.of(signature)
+            except Exception:
+                values = UNREADABLE
+            yield members, values
+
+
 class SelectionIndex(Generic[M]):
     """Members by one requirement of each alternative of their selections, the one that the fewest members have.
 
@@ -48,7 +89,7 @@ class SelectionIndex(Generic[M]):
         self.unindexed: dict[M, None] = {}
         """Members that may select any pod."""
         self._requirements: dict[M, Sequence[PodRequirement]] = {}
-        self._members: defaultdict[PodAttributes, ByValue[M]] = defaultdict(ByValue)
+        self._members: ByAttributes[M] = ByAttributes()
 
     def __contains__(self, member: M) -> bool:
         return member in self._requirements
@@ -73,7 +114,7 @@ class SelectionIndex(Generic[M]):
         # Helm charts set some labels equally on all apps, so take the requirements that the fewest members have.
         chosen = self._requirements[member] = [min(required, key=self._number_of_members) for required in selection]
         for attributes, values in chosen:
-            self._members[attributes].add(member, values)
+            self._members.setdefault(attributes, ByValue()).add(member, values)
         return chosen
 
     def _number_of_members(self, requirement: PodRequirement) -> int:
@@ -85,29 +126,17 @@ class SelectionIndex(Generic[M]):
         self.unindexed.pop(member, None)
         requirements = self._requirements.pop(member, ())
         for attributes, values in requirements:
-            self._members[attributes].discard(member, values)
-            if not self._members[attributes]:
+            members = self._members.get(attributes)
+            if members is None:  # removed for another alternative
+                continue
+            members.discard(member, values)
+            if not members:
                 del self._members[attributes]
         return requirements
 
     def candidates(self, signature: PodSignature) -> dict[M, None]:
         """Return the members that may select pods of the signature, in no particular order."""
         found = {**self.unindexed}
-        for members, values in find_buckets(self._members, signature):
+        for members, values in self._members.of(signature):
             found.update(members.find(values))
         return found
-
-
-def find_buckets(
-    by_attributes: Mapping[PodAttributes, ByValue[M]], signature: PodSignature
-) -> Iterator[tuple[ByValue[M], Collection[Hashable]]]:
-    """Yield the members by value of each attribute that pods of the signature may have, with the pods' values."""
-    labels = signature.labels
-    for attributes, members in by_attributes.items():
-        if type(attributes) is PodLabel and attributes.key not in labels:  # of hundreds of keys, a pod has few
-            continue
-        try:
-            values = attributes.of(signature)
-        except Exception:
-            values = UNREADABLE
-        yield members, values

@@ -219,7 +219,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             tuple[PodSignature, tuple[str, ...]], tuple[IncomingPod | MatchingTerms, Mapping[str, AffinityWeight]]
         ] = {}
         self._weights_version = -1
-        self._last_incoming: IncomingPod | None = None
+        self._last_incoming: tuple[PodSignature, IncomingPod] | None = None
         self._required: WeakKeyDictionary[PodSignature, _RequiredTerms] = WeakKeyDictionary()
         self._counts_of_existing: WeakKeyDictionary[
             PodSignature, tuple[IncomingPod | MatchingTerms, Mapping[str, ExistingAntiAffinityCount]]
@@ -255,7 +255,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not keys and not terms.affinity and not terms.anti_affinity:
             return SKIP
         incoming_pod = self._incoming_pod(pod)
-        existing_anti_affinity_counts = count_by_topology(nodes, self._existing_counts(incoming_pod, nodes, keys))
+        existing_anti_affinity_counts = count_by_topology(
+            nodes, self._existing_counts(pod.signature, incoming_pod, nodes, keys)
+        )
         if not existing_anti_affinity_counts.total and not terms.affinity and not terms.anti_affinity:
             return SKIP
         required = self._required_terms(pod.signature)
@@ -276,17 +278,17 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return None
 
     def _existing_counts(
-        self, incoming_pod: IncomingPod, nodes: NodeTable, keys: Collection[str]
+        self, pod: PodSignature, incoming_pod: IncomingPod, nodes: NodeTable, keys: Collection[str]
     ) -> Mapping[str, ExistingAntiAffinityCount]:
         """Return the counts of existing anti-affinity, by topology key; the same objects until other terms match."""
         if not keys:
             return {}
-        matching = self._anti_affinity_cache.of(incoming_pod, nodes, self._namespaces.version)
-        cached = self._counts_of_existing.get(incoming_pod.signature)
-        if cached is None or cached[0] is not matching or cached[1].keys() != {*keys}:
+        matching = self._anti_affinity_cache.of(pod, incoming_pod, nodes, self._namespaces.version)
+        cached = self._counts_of_existing.get(pod)
+        if cached is None or cached[0] != matching or cached[1].keys() != {*keys}:
             cached = (matching, {key: ExistingAntiAffinityCount(matching, key) for key in keys})
-            if isinstance(matching, MatchingTerms):  # the other would keep the signature alive
-                self._counts_of_existing[incoming_pod.signature] = cached
+            if not matching.is_large:
+                self._counts_of_existing[pod] = cached
         return cached[1]
 
     def _required_terms(self, signature: PodSignature) -> _RequiredTerms:
@@ -381,7 +383,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             self._weights_version = version
             self._weights.clear()
         incoming_pod = self._incoming_pod(pod)
-        matching = self._scoring_cache.of(incoming_pod, nodes, version) if existing_keys else _NO_MATCHING_TERMS
+        matching: IncomingPod | MatchingTerms = _NO_MATCHING_TERMS
+        if existing_keys:
+            matching = self._scoring_cache.of(pod.signature, incoming_pod, nodes, version)
         cache_key = (pod.signature, existing_keys)
         cached = self._weights.get(cache_key)
         if cached is None or cached[0] != matching:
@@ -415,10 +419,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def _incoming_pod(self, pod: Pod) -> IncomingPod:
         """Return the pod with its namespace's labels; the same object for successive pods of a signature."""
         last, labels = self._last_incoming, labels_of(self._namespaces.get(pod.namespace))
-        if last is not None and last.signature is pod.signature and last.namespace_labels == labels:
-            return last
-        incoming = IncomingPod(pod.signature, labels)
-        self._last_incoming = None if pod.is_large else incoming
+        if last is not None and last[0] is pod.signature and last[1].namespace_labels == labels:
+            return last[1]
+        incoming = IncomingPod.of(pod.signature, labels)
+        self._last_incoming = None if pod.is_large else (pod.signature, incoming)
         return incoming
 
 

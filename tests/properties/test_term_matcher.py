@@ -190,7 +190,7 @@ def test_affinity_counts_equal_counting_one_by_one(
     ]
     all_of = tuple(each for each, _ in weighted)
     wishes = tuple(WeightedTerm(Term("zone", each), weight) for each, weight in weighted)
-    incoming_pod = IncomingPod(pod("new").build().signature, {})
+    incoming_pod = IncomingPod.of(pod("new").build().signature, {})
     for count in (
         MatchingTermCount(all_of),
         PodsMatchingAllTerms(all_of),
@@ -225,7 +225,7 @@ def test_existing_terms_match_incoming_pod_as_one_by_one(
     ]
     placed = pod("placed").pod_anti_affinity(*stated).build().signature
     assert placed.size > _term_matcher.SMALL
-    incoming_pod = IncomingPod(
+    incoming_pod = IncomingPod.of(
         pod("new").namespace(namespace)._with("metadata.labels", of_pod).build().signature, of_namespace
     )
     alone = sum(incoming_pod.is_matched_by(term) for term in affinity_terms(placed).anti_affinity)

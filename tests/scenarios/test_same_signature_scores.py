@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import PodSignature
-from pyscheduler.intree.affinity.counts import AffinityWeight, IncomingPod
+from pyscheduler.intree.affinity.counts import AffinityWeight
 from pyscheduler.intree.affinity.matching_terms import MatchingTermsCache
 from pyscheduler.testing import Harness, node, pod
 
@@ -157,8 +157,8 @@ def test_stale_cache_of_matching_terms_fails_the_check(monkeypatch: pytest.Monke
     of: Any = MatchingTermsCache.of
     cache: dict[Any, Any] = {}
 
-    def stale(self: MatchingTermsCache, incoming_pod: IncomingPod, *rest: Any) -> Any:
-        return cache.setdefault((self, incoming_pod), of(self, incoming_pod, *rest))
+    def stale(self: MatchingTermsCache, incoming: PodSignature, *rest: Any) -> Any:
+        return cache.setdefault((self, incoming), of(self, incoming, *rest))
 
     monkeypatch.setattr(MatchingTermsCache, "of", stale)
     assert node_of_second_pod() != "n2"

@@ -6,11 +6,11 @@ So neither gets slower with the number of the others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from pyscheduler.api.selection_index import UNREADABLE, ByValue, SelectionIndex, find_buckets
-from pyscheduler.api.topology import PodAttributes, PodSelection
+from pyscheduler.api.selection_index import UNREADABLE, ByAttributes, ByValue, SelectionIndex
+from pyscheduler.api.topology import PodSelection
 from pyscheduler.core.state.pod_counters import PlacedPodSet, PodCounter
 
 
@@ -19,7 +19,7 @@ class CounterIndex:
 
     def __init__(self) -> None:
         self._counters: SelectionIndex[PodCounter[Any]] = SelectionIndex()
-        self._sets: dict[PodAttributes, ByValue[PlacedPodSet]] = {}
+        self._sets: ByAttributes[PlacedPodSet] = ByAttributes()
 
     def add(
         self, counter: PodCounter[Any], selection: PodSelection | None, sets: Collection[PlacedPodSet]
@@ -31,10 +31,11 @@ class CounterIndex:
         found: dict[PlacedPodSet, None] = {}
         for attributes, values in requirements:
             if attributes not in self._sets:
-                added = {attributes: ByValue[PlacedPodSet]()}
+                added: ByAttributes[PlacedPodSet] = ByAttributes()
+                added[attributes] = ByValue()
                 for pods in sets:
                     _add_set(added, pods)
-                self._sets |= added
+                self._sets.update(added)
             found.update(self._sets[attributes].find([*values, *UNREADABLE]))
         return found
 
@@ -51,11 +52,11 @@ class CounterIndex:
 
     def remove_set(self, pods: PlacedPodSet) -> None:
         """Remove a set."""
-        for sets, values in find_buckets(self._sets, pods.signature):
+        for sets, values in self._sets.of(pods.signature):
             # They may have been readable when they were added and not now, or the reverse.
             sets.discard(pods, [*sets] if values is UNREADABLE else [*values, *UNREADABLE])
 
 
-def _add_set(index: Mapping[PodAttributes, ByValue[PlacedPodSet]], pods: PlacedPodSet) -> None:
-    for sets, values in find_buckets(index, pods.signature):
+def _add_set(index: ByAttributes[PlacedPodSet], pods: PlacedPodSet) -> None:
+    for sets, values in index.of(pods.signature):
         sets.add(pods, values)

@@ -5,7 +5,8 @@ Terminating pods count as long as they are on their node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
@@ -28,7 +29,7 @@ _MANY = 256
 TOO_MANY_TERMS = "too many terms"
 """Marker for the terms of a pod that has too many to list."""
 MAX_TERMS = 64
-"""Number of terms of one pod, and of terms that match one, above which incoming pods are compared by all labels."""
+"""Number of terms of one pod, and of terms that match one, above which incoming pods are compared by their labels."""
 _MAX_BYTES = 16 * 1024
 """Size in bytes of a pod with too many terms: cached terms outlive the pod."""
 
@@ -37,24 +38,37 @@ _MAX_BYTES = 16 * 1024
 class IncomingPod:
     """The pod to be placed, with its namespace's labels, for matching by the terms of existing pods."""
 
-    signature: PodSignature
+    namespace: str
+    labels: Labels = field(compare=False)
     namespace_labels: Labels = field(compare=False)
-    _labels: frozenset[tuple[str, str]] = field(init=False, repr=False)
+    is_large: bool = field(default=False, compare=False)
+    _labels: tuple[frozenset[tuple[str, str]], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_labels", frozenset(self.namespace_labels.items()))
+        compared = (frozenset(self.labels.items()), frozenset(self.namespace_labels.items()))
+        object.__setattr__(self, "_labels", compared)
 
-    @property
-    def is_large(self) -> bool:
-        return self.signature.size > LARGE
+    @staticmethod
+    def of(signature: PodSignature, namespace_labels: Labels) -> IncomingPod:
+        """Return an incoming pod with all of its labels."""
+        return IncomingPod(signature.namespace, signature.labels, namespace_labels, signature.size > LARGE)
+
+    def reduced(self, selected: Container[tuple[str | None, str]]) -> IncomingPod:
+        """Return the pod with the labels that terms select by: pairs of namespace, None for any, and label key."""
+        labels = {
+            key: value
+            for key, value in self.labels.items()
+            if (self.namespace, key) in selected or (None, key) in selected
+        }
+        return IncomingPod(self.namespace, labels, self.namespace_labels)
 
     def is_matched_by(self, term: Term) -> bool:
-        return term.peers.include(self.signature, self.namespace_labels)
+        return term.peers.include(self, self.namespace_labels)
 
     @property
     def rows(self) -> MappingRows:
         """The incoming pod as the only row, for a `TermMatcher`."""
-        return rows_of((self.signature,), self.namespace_labels)
+        return rows_of((self,), self.namespace_labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +156,9 @@ class ExistingAntiAffinityCount(_TermCount):
         return self.incoming_pod.is_large
 
     @property
-    def selection(self) -> PodSelection | None:
+    def selection(self) -> PodSelection:
         if isinstance(self.incoming_pod, IncomingPod):
-            return None
+            return [[PodRequirement(ExistingAntiAffinityKeys(), {self.key})]]
         return [[PodRequirement(ExistingAntiAffinityTerms(), {*self.incoming_pod.terms, TOO_MANY_TERMS})]]
 
     def of(self, signature: PodSignature) -> int:
@@ -172,10 +186,12 @@ class AffinityWeight(_TermCount):
         return self.incoming_pod.is_large
 
     @property
-    def selection(self) -> PodSelection | None:
+    def selection(self) -> PodSelection:
         if isinstance(self.incoming_pod, IncomingPod):
-            return None
-        of_existing = PodRequirement(ScoringTerms(self.required_weight), {*self.incoming_pod.terms, TOO_MANY_TERMS})
+            of_existing = PodRequirement(ScoringTermKeys(self.required_weight), {self.key})
+        else:
+            terms = {*self.incoming_pod.terms, TOO_MANY_TERMS}
+            of_existing = PodRequirement(ScoringTerms(self.required_weight), terms)
         return [[of_existing], *labels_of_each(term.peers for term, _ in self.preferred)]
 
     def of(self, signature: PodSignature) -> int:
@@ -246,29 +262,56 @@ class ScoringTermKeys(PodAttributes):
         return scoring_terms(signature, self.required_weight).keys()
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingAntiAffinityTerms(PodAttributes):
-    """Terms of the required anti-affinity of pods."""
+class TermAttributes(PodAttributes):
+    """Terms of existing pods that match incoming pods."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def terms(self, signature: PodSignature) -> Collection[Term]:
+        """Return the terms of a pod."""
 
     def of(self, signature: PodSignature) -> Collection[Hashable]:
-        return _terms_or_marker(signature, affinity_terms(signature).anti_affinity)
+        """Return the terms of a pod, or a marker for too many."""
+        terms = self.terms(signature)
+        if len(terms) > MAX_TERMS or (terms and signature.size > _MAX_BYTES):
+            return (TOO_MANY_TERMS,)
+        return frozenset(terms)
 
 
 @dataclass(frozen=True, slots=True)
-class ScoringTerms(PodAttributes):
+class ExistingAntiAffinityTerms(TermAttributes):
+    """Terms of the required anti-affinity of pods."""
+
+    def terms(self, signature: PodSignature) -> Collection[Term]:
+        return affinity_terms(signature).anti_affinity
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringTerms(TermAttributes):
     """Terms of pods that score nodes for incoming pods."""
 
     required_weight: int
 
-    def of(self, signature: PodSignature) -> Collection[Hashable]:
+    def terms(self, signature: PodSignature) -> Collection[Term]:
         by_key = scoring_terms(signature, self.required_weight).values()
-        return _terms_or_marker(signature, [weighted.term for each in by_key for weighted in each])
+        return [weighted.term for each in by_key for weighted in each]
 
 
-def _terms_or_marker(signature: PodSignature, terms: Collection[Term]) -> Collection[Hashable]:
-    if len(terms) > MAX_TERMS or (terms and signature.size > _MAX_BYTES):
-        return (TOO_MANY_TERMS,)
-    return frozenset(terms)
+@dataclass(frozen=True, slots=True)
+class SelectedLabels(PodAttributes):
+    """Label keys that the terms of pods select by, each with the namespace of the selected pods, None for any."""
+
+    terms: TermAttributes
+
+    def of(self, signature: PodSignature) -> Collection[tuple[str | None, str]]:
+        return {
+            (namespace, requirement.key)
+            for _, peers in self.terms.terms(signature)
+            if peers.selector is not None
+            for requirement in peers.selector.requirements
+            for namespace in ((None,) if peers.namespace_selector is not None else peers.namespaces)
+        }
 
 
 def scoring_terms(signature: PodSignature, required_weight: int) -> Mapping[str, tuple[WeightedTerm, ...]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pyscheduler.api import Ints, PodSignature, Requirement
 from pyscheduler.intree._term_matcher import MappingRows, TermMatcher, are_many_requirements
-from pyscheduler.intree.affinity.terms import NO_LABELS, Labels, Peers
+from pyscheduler.intree.affinity.terms import NO_LABELS, LabelledPod, Labels, Peers
 
 _NAMESPACE = "\0namespace"
 """Label key that stands for a pod's namespace; no real label can have it."""
@@ -22,10 +22,10 @@ def are_many(peers: Sequence[Peers]) -> bool:
     return are_many_requirements(_requirements(peers))
 
 
-def rows_of(signatures: Iterable[PodSignature], namespace_labels: Labels = NO_LABELS) -> MappingRows:
+def rows_of(pods: Iterable[LabelledPod], namespace_labels: Labels = NO_LABELS) -> MappingRows:
     """Return pods as rows for a matcher, in namespaces with these labels."""
     more = {_OF_NAMESPACE + key: value for key, value in namespace_labels.items()}
-    return MappingRows([{**signature.labels, **more, _NAMESPACE: signature.namespace} for signature in signatures])
+    return MappingRows([{**pod.labels, **more, _NAMESPACE: pod.namespace} for pod in pods])
 
 
 class PeersMatcher:

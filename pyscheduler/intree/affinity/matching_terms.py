@@ -1,17 +1,26 @@
 """Cache of the existing pods' terms that match an incoming pod.
 
 Each pod of a StatefulSet or indexed Job has a label of its own that hardly any term selects. Reduced to the terms that
-match them, such pods are equal, and the counts of one serve the next.
+match them, such pods are equal, and the counts of one serve the next. Where terms are too many, pods are reduced to the
+labels that terms select by in their namespaces, so that terms of one tenant do not tell apart the pods of others.
 """
 
 from __future__ import annotations
 
-from pyscheduler.api import AttributeCounts, NodeTable, PodAttributes, PodSignature, SelectionIndex
-from pyscheduler.intree.affinity.counts import MAX_TERMS, TOO_MANY_TERMS, IncomingPod, MatchingTerms, labels_of_each
+from pyscheduler.api import AttributeCounts, NodeTable, PodSignature, SelectionIndex
+from pyscheduler.intree.affinity.counts import (
+    MAX_TERMS,
+    TOO_MANY_TERMS,
+    IncomingPod,
+    MatchingTerms,
+    SelectedLabels,
+    TermAttributes,
+    labels_of_each,
+)
 from pyscheduler.intree.affinity.terms import Term
 
 _MAX_EXISTING_TERMS = 4096
-"""Number of terms of all existing pods above which incoming pods are compared by all labels."""
+"""Number of terms of all existing pods above which incoming pods are compared by their labels."""
 _MAX_SIGNATURES = 1024
 """Incoming signatures cached at most."""
 
@@ -19,28 +28,38 @@ _MAX_SIGNATURES = 1024
 class MatchingTermsCache:
     """Cached terms of existing pods that match each incoming signature, for one kind of terms."""
 
-    def __init__(self, attributes: PodAttributes) -> None:
-        self._attributes = attributes
+    def __init__(self, terms: TermAttributes) -> None:
+        self._terms = terms
+        self._selected_labels = SelectedLabels(terms)
         self._existing = AttributeCounts()
         self._index: SelectionIndex[Term] = SelectionIndex()
         self._versions = (-1, -1)
         self._cache: dict[PodSignature, MatchingTerms | None] = {}
         """None if too many terms match."""
 
-    def of(self, incoming_pod: IncomingPod, nodes: NodeTable, namespaces: int) -> IncomingPod | MatchingTerms:
-        """Return the matching terms, or the incoming pod if there are too many; `namespaces` is their version."""
-        existing = nodes.attribute_counts(self._attributes)
-        if incoming_pod.is_large or len(existing) > _MAX_EXISTING_TERMS or TOO_MANY_TERMS in existing:
+    def of(
+        self, pod: PodSignature, incoming_pod: IncomingPod, nodes: NodeTable, namespaces: int
+    ) -> IncomingPod | MatchingTerms:
+        """Return the matching terms, or the pod's selected labels if there are too many.
+
+        `incoming_pod` is `pod` with all of its labels, `namespaces` the version of the namespaces.
+        """
+        existing = nodes.attribute_counts(self._terms)
+        if incoming_pod.is_large:
             return incoming_pod
+        if len(existing) > _MAX_EXISTING_TERMS or TOO_MANY_TERMS in existing:
+            return self._reduced(incoming_pod, nodes)
         versions = (existing.version, namespaces)
         if existing is not self._existing or versions != self._versions or len(self._cache) >= _MAX_SIGNATURES:
             self._existing, self._versions = existing, versions
             self._update_index()
             self._cache.clear()
-        signature = incoming_pod.signature
-        if signature not in self._cache:
-            self._cache[signature] = self._matching(incoming_pod)
-        return self._cache[signature] or incoming_pod
+        if pod not in self._cache:
+            self._cache[pod] = self._matching(pod, incoming_pod)
+        return self._cache[pod] or self._reduced(incoming_pod, nodes)
+
+    def _reduced(self, incoming_pod: IncomingPod, nodes: NodeTable) -> IncomingPod:
+        return incoming_pod.reduced(nodes.attribute_counts(self._selected_labels))
 
     def _update_index(self) -> None:
         for term in [term for term in self._index if term not in self._existing]:
@@ -49,9 +68,9 @@ class MatchingTermsCache:
             if term not in self._index:
                 self._index.add(term, labels_of_each([term.peers]))
 
-    def _matching(self, incoming_pod: IncomingPod) -> MatchingTerms | None:
+    def _matching(self, pod: PodSignature, incoming_pod: IncomingPod) -> MatchingTerms | None:
         if len(self._index.unindexed) > MAX_TERMS:
             return None
-        candidates = self._index.candidates(incoming_pod.signature)
+        candidates = self._index.candidates(pod)
         matching = frozenset(term for term in candidates if incoming_pod.is_matched_by(term))
         return MatchingTerms(matching) if len(matching) <= MAX_TERMS else None

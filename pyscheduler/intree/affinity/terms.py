@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from pyscheduler.api import PodSignature, Selector
@@ -21,6 +21,16 @@ T = TypeVar("T")
 NO_LABELS: Labels = MappingProxyType({})
 _terms_by_signature: WeakKeyDictionary[PodSignature, AffinityTerms] = WeakKeyDictionary()
 """An entry is dropped with the last pod of its signature: terms can take megabytes."""
+
+
+class LabelledPod(Protocol):
+    """The properties of a pod by which terms select it."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def labels(self) -> Labels: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +49,13 @@ class Peers:
     def __hash__(self) -> int:
         return self._hash
 
-    def include(self, signature: PodSignature, namespace_labels: Labels = NO_LABELS) -> bool:
-        """Return True if the term selects pods of the signature in a namespace with these labels."""
-        if signature.namespace not in self.namespaces:
+    def include(self, pod: LabelledPod, namespace_labels: Labels = NO_LABELS) -> bool:
+        """Return True if the term selects the pod, in a namespace with these labels."""
+        if pod.namespace not in self.namespaces:
             chosen = self.namespace_selector
             if chosen is None or not chosen.matches(namespace_labels):
                 return False
-        return self.selector is not None and self.selector.matches(signature.labels)
+        return self.selector is not None and self.selector.matches(pod.labels)
 
     @property
     def selects_namespaces(self) -> bool:

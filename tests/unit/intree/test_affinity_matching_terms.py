@@ -35,8 +35,8 @@ class TermCacheFixture:
         self.state.place(built.build(self.signatures), "n")
 
     def matching(self, of: PodBuilder, namespaces: int = 0, **labels: str) -> IncomingPod | MatchingTerms:
-        incoming_pod = IncomingPod(of.build(self.signatures).signature, labels)
-        return self.cache.of(incoming_pod, self.state.table(), namespaces)
+        signature = of.build(self.signatures).signature
+        return self.cache.of(signature, IncomingPod.of(signature, labels), self.state.table(), namespaces)
 
 
 def test_incoming_pods_with_the_same_matching_terms_are_equal() -> None:
@@ -89,7 +89,7 @@ def test_affinity_weights_are_cached_per_signature(most: int, monkeypatch: pytes
     assert subject._affinity_weights(web, (ZONE,), nodes) is subject._affinity_weights(web, (ZONE,), nodes)
 
 
-@pytest.mark.parametrize(
+TOO_MANY = pytest.mark.parametrize(
     "many",
     [
         "terms of one pod",
@@ -99,9 +99,10 @@ def test_affinity_weights_are_cached_per_signature(most: int, monkeypatch: pytes
         "bytes of a pod with terms",
     ],
 )
-def test_incoming_pods_are_compared_by_all_labels_if_terms_are_too_many(
-    many: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+
+def cluster_of(many: str, monkeypatch: pytest.MonkeyPatch) -> TermCacheFixture:
+    """Return a cluster with too many terms, all of them by the label `turn` or `app`."""
     numbers = [str(i) for i in range(counts.MAX_TERMS + 1)]
     placed: dict[str, Any] = {
         "terms of one pod": [pod("greedy").pod_anti_affinity(*[term(has("turn", "In", i), HOST) for i in numbers])],
@@ -112,8 +113,31 @@ def test_incoming_pods_are_compared_by_all_labels_if_terms_are_too_many(
         monkeypatch.setattr(module, "_MAX_EXISTING_TERMS", 0)
     if many == "bytes of a pod with terms":
         monkeypatch.setattr(counts, "_MAX_BYTES", -1)
-    cluster = TermCacheFixture(pod("harmless"), *placed.get(many, [OFF_WEB]))
-    assert isinstance(cluster.matching(WEB), IncomingPod)
+    return TermCacheFixture(pod("harmless"), *placed.get(many, [OFF_WEB]))
+
+
+@TOO_MANY
+def test_incoming_pods_are_compared_by_selected_labels_if_terms_are_too_many(
+    many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = cluster_of(many, monkeypatch)
+    first, second = (cluster.matching(WEB.label("turn", turn).label("own", turn)) for turn in ("1", "2"))
+    assert isinstance(first, IncomingPod)
+    assert first.labels == ({"turn": "1"} if "turn" in first.labels else {"app": "web"})
+    assert (first == second) is ("turn" not in first.labels)
+
+
+@TOO_MANY
+def test_pods_of_other_namespaces_are_equal_if_terms_are_too_many(many: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_of(many, monkeypatch)
+    elsewhere = [WEB.namespace("elsewhere").label("turn", str(turn)) for turn in range(3)]
+    matching = [cluster.matching(each) for each in elsewhere]
+    assert matching[0] == matching[1] == matching[2]
+    for name in ("elsewhere", "everywhere"):
+        selected: dict[str, Any] = {"namespaces": [name]} if name == "elsewhere" else {"namespaceSelector": {}}
+        cluster.place(pod(name).pod_anti_affinity(term(OF_TURN_1, HOST, **selected)))
+        assert cluster.matching(elsewhere[1]) != cluster.matching(elsewhere[2]), name
+        cluster.state.remove(name)
 
 
 def test_hundreds_of_apps_with_terms_of_their_own_are_found_by_their_labels() -> None:
