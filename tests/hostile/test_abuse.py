@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
+from pyscheduler.api import Status
 from pyscheduler.config.gates import parse
 from pyscheduler.config.load import default, loads
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.queue.inflight import MOST_EVENTS
+from pyscheduler.core.result_cache.uncached_evaluation import filter_with_nominated_pods
+from pyscheduler.core.scheduling import filtered_nodes
 from pyscheduler.intree.gang_scheduling import POD_GROUPS
 from pyscheduler.intree.preemption.budgets import PDB
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
@@ -186,6 +190,33 @@ def test_nominations_are_removed_with_their_pods() -> None:
     for i in range(200):
         harness.delete_pod(f"h{i}")
     assert not list(harness.machine.context.queue.nominator.nodes())
+
+
+@pytest.mark.parametrize("kind", ["plain", "spread"])
+def test_nodes_with_nominated_pods_are_not_filtered_one_by_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = cluster(*(node(f"n{i}", cpu="4") for i in range(50)))
+    harness.graceful = True
+    harness.add(*(pod(f"victim-{i}").requests(cpu="3").priority(-1).on(f"n{i}") for i in range(40)))
+    harness.add(*(pod(f"p{i}").requests(cpu="3").priority(HIGH).node_selector(only=f"n{i}") for i in range(40)))
+    for i in range(40):
+        harness.add(node(f"n{i}", cpu="4").label("only", f"n{i}"))
+    harness.run()
+    assert len(harness.machine.context.queue.nominator) == 40
+    one_by_one = []
+
+    def record(*given: Any) -> Status | None:
+        one_by_one.append(given)
+        return filter_with_nominated_pods(*given)
+
+    monkeypatch.setattr(filtered_nodes, "filter_with_nominated_pods", record)
+    for i in range(5):
+        other = pod(f"neighbour-{i}").requests(cpu="1").label("own", str(i))
+        spread = {"maxSkew": 9, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+        constraints = [{**spread, "labelSelector": {"matchLabels": {"own": str(i)}}}]
+        harness.add(other if kind == "plain" else other.spec(topologySpreadConstraints=constraints))
+        harness.run()
+        assert int(harness.assignments[f"neighbour-{i}"][1:]) >= 40, "the others are held for nominated pods"
+    assert not one_by_one
 
 
 # -- gangs ---------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class DryRunner:
             if len(self._plugins) >= _MAX_CACHED:
                 self._plugins.clear()
             filters = [p for p in profile.filter if p.name not in cycle.skipped]
-            pod_dependent = [p for p in filters if _reads(p) is not Reads.OWN_NODE]
+            pod_dependent = [p for p in filters if reads_in_dry_run(p) is not Reads.OWN_NODE]
             extensions = pre_filter_extensions(profile, cycle)
             one_node = not extensions and all(depends_on_own_row(p) for p in filters)
             plugins = self._plugins[key] = _Plugins(profile, extensions, filters, pod_dependent, one_node)
@@ -221,14 +221,14 @@ class DryRunner:
         self.profiles[cycle.profile].evaluations.filter[plugin.name].n += n
 
 
-def _reads(plugin: FilterPlugin) -> Reads:
+def reads_in_dry_run(plugin: FilterPlugin) -> Reads:
     """Return what the filter's result depends on during a dry run."""
     return plugin.reads if plugin.reads_in_dry_run is None else plugin.reads_in_dry_run
 
 
 def depends_on_own_row(plugin: FilterPlugin) -> bool:
     """Return True if the result depends only on the node and its pods, not on how they came there."""
-    return _reads(plugin) <= Reads.OWN_NODE_AND_PODS and not has_pre_filter_extensions(plugin)
+    return reads_in_dry_run(plugin) <= Reads.OWN_NODE_AND_PODS and not has_pre_filter_extensions(plugin)
 
 
 class NodeDryRun:

@@ -95,9 +95,10 @@ class Nominator:
         own = pod.uid if self.node_of.get(pod.uid) == node_name else ""
         return self._changed.get(node_name, 0), own, self._queue_of(pod)
 
-    def all_competing_pods_version(self, pod: Pod) -> tuple[int, str, str]:
-        """Return a value that changes if `competing_pods` of a node may change, for pods of one priority."""
-        return self.version, pod.uid if pod.uid in self.node_of else "", self._queue_of(pod)
+    def all_competing_pods_version(self, pod: Pod) -> tuple[int, str, str, int]:
+        """Return a value that changes if `competing_pods` of a node may change, also between pods."""
+        own = pod.uid if pod.uid in self.node_of else ""
+        return self.version, own, self._queue_of(pod), self._priority_of(pod)
 
     def nodes(self) -> KeysView[str]:
         """Return the names of the nodes with nominated pods."""

@@ -17,6 +17,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.result_cache.calls import are_few
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.uncached_evaluation import filter_node, filter_with_nominated_pods, rejected_rows
+from pyscheduler.core.scheduling.competing_pods import reject_by_room
 from pyscheduler.core.scheduling.extension_points import PreFilterResult
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.state.cluster import ClusterState
@@ -187,11 +188,14 @@ def _rejected_by_nodes(
     names: Iterable[str],
     include_infeasible: bool = False,
 ) -> dict[int, Status]:
-    rejected = {}
-    for name in names:
-        node = runtime.state.info(name)
-        if node is None or not (include_infeasible or cache.fits(node.row)):
-            continue
+    nodes = [node for name in names if (node := runtime.state.info(name)) is not None]
+    rejected: dict[int, Status] = {}
+    if not include_infeasible:
+        nodes = [node for node in nodes if cache.fits(node.row)]
+        if not are_few(nodes):
+            competing = runtime.competing_pods.of(pod)
+            rejected, nodes = reject_by_room(runtime.profile, runtime.state, competing, cycle, pod, nodes)
+    for node in nodes:
         status = _filter_with_nominated_pods(runtime, cycle, pod, node, cache)
         if status is not None:
             rejected[node.row] = status

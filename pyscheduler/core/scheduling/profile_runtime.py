@@ -11,6 +11,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCaches
+from pyscheduler.core.scheduling.competing_pods import CompetingPodsCache
 from pyscheduler.core.scheduling.fit_errors import FitErrorCache
 from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode
 from pyscheduler.core.state.cluster import ClusterState
@@ -52,6 +53,7 @@ class ProfileRuntime(msgspec.Struct, frozen=True, eq=False):
     caches: EquivalenceCaches
     points: Points
     fit_errors: FitErrorCache
+    competing_pods: CompetingPodsCache
 
     @staticmethod
     def of(
@@ -72,9 +74,9 @@ class ProfileRuntime(msgspec.Struct, frozen=True, eq=False):
         if percentage is not None:
             order = KubeSchedulerOrder(state, start or NextStartNode(), percentage, is_scored)
         caches, points = EquivalenceCaches(profile, state), Points.of(profile.name, instrument)
-        return ProfileRuntime(
-            profile, state, nominator, order, caches, points, FitErrorCache(profile, state, nominator, caches)
-        )
+        fit_errors = FitErrorCache(profile, state, nominator, caches)
+        competing_pods = CompetingPodsCache(state, nominator)
+        return ProfileRuntime(profile, state, nominator, order, caches, points, fit_errors, competing_pods)
 
     def reset(self, pod: Pod) -> None:
         """Drop the pod's equivalence cache, which an exception may leave half updated, and end the current point."""
