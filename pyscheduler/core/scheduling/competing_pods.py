@@ -1,7 +1,7 @@
 """Filter results of many nodes with the pods that are nominated to them, over columns.
 
-Hundreds of pods may be nominated at a time, each while its victims terminate, and every attempt filters their nodes with
-them. Most filters do not depend on pods, or only on the room that pods leave.
+Hundreds of pods may be nominated at a time, each while its victims terminate, and every attempt filters their nodes
+with them. Most filters do not depend on pods, or only on the room that pods leave.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def reject_by_room(
 ) -> tuple[dict[int, Status], list[NodeRow]]:
     """Return the nodes without room for the pod next to their nominated pods, by row, and those to filter one by one.
 
-    The nodes must fit without nominated pods. Filters that depend on no pods still accept them, and those that depend on
-    room are evaluated up to the first other filter.
+    The nodes must fit without nominated pods. Filters that depend on no pods still accept them, and those that depend
+    on room are evaluated up to the first other filter.
     """
     nodes = [node for node in nodes if node.row in competing.place_of]
     if not nodes:
