@@ -18,6 +18,7 @@ except ImportError:
     FORM = "NumPy"
 
 add_by_class = _form.add_by_class
+add_scores = _form.add_scores
 allocation_scores = _form.allocation_scores
 balance_scores = _form.balance_scores
 count_by_class = _form.count_by_class
@@ -46,6 +47,7 @@ __all__ = [
     "Rows",
     "Totals",
     "add_by_class",
+    "add_scores",
     "allocation_scores",
     "balance_scores",
     "count_by_class",

@@ -17,7 +17,7 @@
 
 /* Compiled with and without AVX2, selected when the module is loaded. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define QUICK __attribute__((target_clones("avx2", "default")))
+#define QUICK __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 #define QUICK
 #endif
@@ -49,7 +49,7 @@ static void close_columns(Columns *columns)
     PyMem_Free(columns->views);
 }
 
-/* Return the cells of an array of this type, or NULL with a ValueError; of 4 or 8 bytes if `size` is 0. */
+/* Return the cells of an array of this type, or NULL with a ValueError; of 2 or 8 bytes if `size` is 0. */
 static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t size, const char *formats,
                        const char *message, Py_ssize_t *length)
 {
@@ -61,7 +61,7 @@ static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t 
     if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
         return NULL;
     columns->held++;
-    int has_size = size ? view->itemsize == size : view->itemsize == 4 || view->itemsize == 8;
+    int has_size = size ? view->itemsize == size : view->itemsize == 2 || view->itemsize == 8;
     if (view->ndim != 1 || !has_size || view->format == NULL || view->format[0] == '\0'
         || view->format[1] != '\0' || strchr(formats, view->format[0]) == NULL) {
         PyErr_SetString(PyExc_ValueError, message);
@@ -109,19 +109,19 @@ static const int32_t *class_column_of(Columns *columns, PyObject *array)
     return classes != NULL && has_common_length(columns, length) ? classes : NULL;
 }
 
-/* Totals of rows: int64, or int32 in half the memory. */
+/* Totals of rows: int64, or int16 in a quarter of the memory. */
 typedef struct {
-    const int64_t *wide; /* NULL if they are int32 */
-    const int32_t *narrow;
+    int64_t *wide; /* NULL if they are int16 */
+    int16_t *narrow;
 } Totals;
 
 /* Read a column of totals; false with a ValueError if it is none. */
-static int totals_of(Columns *columns, PyObject *array, Totals *totals)
+static int totals_of(Columns *columns, PyObject *array, int flags, Totals *totals)
 {
     Py_ssize_t length;
     totals->wide = NULL;
     totals->narrow = NULL;
-    const void *cells = buffer_of(columns, array, 0, 0, "lqni", "totals must be one-dimensional, of int32 or int64", &length);
+    void *cells = buffer_of(columns, array, flags, 0, "lqnh", "totals must be one-dimensional, of int16 or int64", &length);
     if (cells == NULL || !has_common_length(columns, length))
         return 0;
     if (columns->views[columns->held - 1].itemsize == 8)
@@ -131,7 +131,7 @@ static int totals_of(Columns *columns, PyObject *array, Totals *totals)
     return 1;
 }
 
-/* Return some totals as int64, those of int32 in a copy with room for them. */
+/* Return some totals as int64, those of int16 in a copy with room for them. */
 static inline const int64_t *some_totals(const Totals *totals, Py_ssize_t from, Py_ssize_t rows, int64_t *copy)
 {
     if (totals->wide != NULL)
@@ -312,7 +312,7 @@ static int64_t percent(int64_t part, int64_t whole)
    down, is exact, and loops without branches are vectorised. 2^46 bytes are 70 TB. */
 #define USUAL (INT64_C(1) << 46)
 
-QUICK static int are_usual_columns(const int64_t *capacity, const int64_t *used, Py_ssize_t rows)
+QUICK static int are_usual_cells(const int64_t *capacity, const int64_t *used, Py_ssize_t rows)
 {
     int64_t high = 0, empty = 0;
     for (Py_ssize_t i = 0; i < rows; i++) {
@@ -322,14 +322,14 @@ QUICK static int are_usual_columns(const int64_t *capacity, const int64_t *used,
     return empty == 0 && high >= 0 && high < USUAL;
 }
 
-/* Return 1 if all columns are usual, for up to three resources of weights up to 100. */
-static int are_usual(const Request *requests, Py_ssize_t resources, Py_ssize_t rows)
+/* Return 1 if these rows are usual, for up to three resources of weights up to 100. */
+static int are_usual(const Request *requests, Py_ssize_t resources, Py_ssize_t from, Py_ssize_t rows)
 {
     if (resources < 1 || resources > 3)
         return 0;
     for (Py_ssize_t k = 0; k < resources; k++)
         if (requests[k].amount < 0 || requests[k].amount >= USUAL || requests[k].weight > BEST
-            || !are_usual_columns(requests[k].capacity, requests[k].used, rows))
+            || !are_usual_cells(requests[k].capacity + from, requests[k].used + from, rows))
             return 0;
     return 1;
 }
@@ -357,34 +357,36 @@ QUICK static void add_rated(double *restrict totals, const Request *request, Py_
     }
 }
 
+/* Divide whole numbers and truncate; with the half added, no product is so near to a whole number that it is rounded
+   to it. */
 QUICK static void divide(int64_t *restrict out, const double *restrict totals, double weights, Py_ssize_t rows)
 {
+    double share = 1 / weights;
     for (Py_ssize_t i = 0; i < rows; i++)
-        out[i] = (int32_t)(totals[i] / weights);
+        out[i] = (int32_t)((totals[i] + 0.5) * share);
 }
 
-static void usual_allocation_scores(int64_t *out, const Request *requests, Py_ssize_t resources, Py_ssize_t rows,
-                                    int least)
+/* Compute the scores of up to STRETCH usual rows. */
+static void usual_allocation_scores(int64_t *out, const Request *requests, Py_ssize_t resources, Py_ssize_t from,
+                                    Py_ssize_t rows, int least)
 {
     double totals[STRETCH], weights = 0;
-    for (Py_ssize_t k = 0; k < resources; k++)
+    memset(totals, 0, sizeof totals);
+    for (Py_ssize_t k = 0; k < resources; k++) {
+        add_rated(totals, &requests[k], from, rows, least);
         weights += (double)requests[k].weight;
-    for (Py_ssize_t from = 0; from < rows; from += STRETCH) {
-        Py_ssize_t length = rows - from < STRETCH ? rows - from : STRETCH;
-        memset(totals, 0, sizeof totals);
-        for (Py_ssize_t k = 0; k < resources; k++)
-            add_rated(totals, &requests[k], from, length, least);
-        divide(out + from, totals, weights, length);
     }
+    divide(out + from, totals, weights, rows);
 }
 
 /* The gain in balance of two resources. */
-QUICK static void usual_balance_scores(int64_t *restrict out, const Request *one, const Request *other, Py_ssize_t rows)
+QUICK static void usual_balance_scores(int64_t *restrict out, const Request *one, const Request *other, Py_ssize_t from,
+                                       Py_ssize_t end)
 {
     const int64_t *restrict capacity = one->capacity, *restrict used = one->used;
     const int64_t *restrict other_capacity = other->capacity, *restrict other_used = other->used;
     int64_t amount = one->amount, other_amount = other->amount;
-    for (Py_ssize_t i = 0; i < rows; i++) {
+    for (Py_ssize_t i = from; i < end; i++) {
         int64_t whole = capacity[i], before = used[i], after = before + amount;
         int64_t other_whole = other_capacity[i], other_before = other_used[i], other_after = other_before + other_amount;
         /* A full resource has the share whole / whole, exactly 1. */
@@ -403,6 +405,28 @@ QUICK static void usual_balance_scores(int64_t *restrict out, const Request *one
 /* -- scores of any columns --------------------------------------------------------------------------------------- */
 
 enum { LEAST, MOST, BY_SHAPE };
+
+static void any_allocation_scores(int64_t *out, const Request *requests, Py_ssize_t resources, Py_ssize_t from,
+                                  Py_ssize_t rows, long strategy, const int64_t *shape)
+{
+    for (Py_ssize_t i = from; i < from + rows; i++) {
+        int64_t total = 0, weights = 0;
+        for (Py_ssize_t k = 0; k < resources; k++) {
+            int64_t capacity = requests[k].capacity[i];
+            if (capacity <= 0)
+                continue;
+            __int128 after = (__int128)requests[k].used[i] + requests[k].amount;
+            int64_t used = after < 0 ? 0 : after < capacity ? (int64_t)after : capacity;
+            int64_t rated = percent(strategy == LEAST ? capacity - used : used, capacity);
+            if (strategy == BY_SHAPE && (rated = shape[rated]) == 0)
+                continue;
+            total += rated * requests[k].weight;
+            weights += requests[k].weight;
+        }
+        /* Rounded half up for a shape, otherwise truncated. */
+        out[i] = weights == 0 ? 0 : strategy == BY_SHAPE ? (2 * total + weights) / (2 * weights) : total / weights;
+    }
+}
 
 PyDoc_STRVAR(allocation_scores_doc, "allocation_scores(out, requests, strategy, shape) -> None: see numpy_form.");
 
@@ -430,25 +454,12 @@ static PyObject *allocation_scores(PyObject *Py_UNUSED(module), PyObject *const 
         PyErr_SetString(PyExc_ValueError, "a shape must have 101 scores, for 0..100 percent");
         goto done;
     }
-    int usual = strategy != BY_SHAPE && are_usual(requests, resources, columns.rows);
-    if (usual)
-        usual_allocation_scores(out, requests, resources, columns.rows, strategy == LEAST);
-    for (Py_ssize_t i = 0; !usual && i < columns.rows; i++) {
-        int64_t total = 0, weights = 0;
-        for (Py_ssize_t k = 0; k < resources; k++) {
-            int64_t capacity = requests[k].capacity[i];
-            if (capacity <= 0)
-                continue;
-            __int128 after = (__int128)requests[k].used[i] + requests[k].amount;
-            int64_t used = after < 0 ? 0 : after < capacity ? (int64_t)after : capacity;
-            int64_t rated = percent(strategy == LEAST ? capacity - used : used, capacity);
-            if (strategy == BY_SHAPE && (rated = shape[rated]) == 0)
-                continue;
-            total += rated * requests[k].weight;
-            weights += requests[k].weight;
-        }
-        /* Rounded half up for a shape, otherwise truncated. */
-        out[i] = weights == 0 ? 0 : strategy == BY_SHAPE ? (2 * total + weights) / (2 * weights) : total / weights;
+    for (Py_ssize_t from = 0; from < columns.rows; from += STRETCH) {
+        Py_ssize_t rows = columns.rows - from < STRETCH ? columns.rows - from : STRETCH;
+        if (strategy != BY_SHAPE && are_usual(requests, resources, from, rows))
+            usual_allocation_scores(out, requests, resources, from, rows, strategy == LEAST);
+        else
+            any_allocation_scores(out, requests, resources, from, rows, strategy, shape);
     }
     answer = Py_NewRef(Py_None);
 done:
@@ -475,6 +486,26 @@ static int64_t evenness(const double *shares, Py_ssize_t count)
     return (int64_t)((1 - deviation) * BEST);
 }
 
+/* `shares` has room for two numbers of each resource. */
+static void any_balance_scores(int64_t *out, const Request *requests, Py_ssize_t resources, Py_ssize_t from,
+                               Py_ssize_t end, double *shares)
+{
+    double *before = shares, *after = shares + resources;
+    for (Py_ssize_t i = from; i < end; i++) {
+        Py_ssize_t counted = 0;
+        for (Py_ssize_t k = 0; k < resources; k++) {
+            int64_t capacity = requests[k].capacity[i], used = requests[k].used[i];
+            if (capacity <= 0)
+                continue;
+            __int128 then = (__int128)used + requests[k].amount;
+            before[counted] = used < capacity ? (double)used / (double)capacity : 1;
+            after[counted++] = then < capacity ? (double)(int64_t)then / (double)capacity : 1;
+        }
+        /* Never negative, because both are at least 50. */
+        out[i] = BEST / 2 + (BEST / 2 + evenness(after, counted) - evenness(before, counted)) / 2;
+    }
+}
+
 PyDoc_STRVAR(balance_scores_doc, "balance_scores(out, requests) -> None: see numpy_form.");
 
 static PyObject *balance_scores(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
@@ -496,27 +527,60 @@ static PyObject *balance_scores(PyObject *Py_UNUSED(module), PyObject *const *ar
         PyErr_NoMemory();
         goto done;
     }
-    int usual = resources == 2 && are_usual(requests, resources, columns.rows);
-    if (usual)
-        usual_balance_scores(out, &requests[0], &requests[1], columns.rows);
-    for (Py_ssize_t i = 0; !usual && i < columns.rows; i++) {
-        double *before = shares, *after = shares + resources;
-        Py_ssize_t counted = 0;
-        for (Py_ssize_t k = 0; k < resources; k++) {
-            int64_t capacity = requests[k].capacity[i], used = requests[k].used[i];
-            if (capacity <= 0)
-                continue;
-            __int128 then = (__int128)used + requests[k].amount;
-            before[counted] = used < capacity ? (double)used / (double)capacity : 1;
-            after[counted++] = then < capacity ? (double)(int64_t)then / (double)capacity : 1;
-        }
-        /* Never negative, because both are at least 50. */
-        out[i] = BEST / 2 + (BEST / 2 + evenness(after, counted) - evenness(before, counted)) / 2;
+    for (Py_ssize_t from = 0; from < columns.rows; from += STRETCH) {
+        Py_ssize_t rows = columns.rows - from < STRETCH ? columns.rows - from : STRETCH;
+        if (resources == 2 && are_usual(requests, resources, from, rows))
+            usual_balance_scores(out, &requests[0], &requests[1], from, from + rows);
+        else
+            any_balance_scores(out, requests, resources, from, from + rows, shares);
     }
     answer = Py_NewRef(Py_None);
 done:
     PyMem_Free(shares);
     PyMem_Free(requests);
+    close_columns(&columns);
+    return answer;
+}
+
+/* Return 1 if all cells of a block are within 0..most; it stays in the cache for the next pass. */
+static inline int are_within(const int64_t *cells, int64_t most, Py_ssize_t rows)
+{
+    int64_t signs = 0;
+    for (Py_ssize_t i = 0; i < rows; i++)
+        signs |= cells[i] | minus(most, cells[i]);
+    return signs >= 0;
+}
+
+/* Add weighted scores to totals; return 1 if all scores are within 0..most. */
+QUICK static int add_weighted(const Totals *totals, const int64_t *scores, int64_t weight, int64_t most, Py_ssize_t rows)
+{
+    int within = 1;
+    for (Py_ssize_t from = 0; within && from < rows; from += STRETCH) {
+        Py_ssize_t end = rows - from < STRETCH ? rows : from + STRETCH;
+        within = are_within(scores + from, most, end - from);
+        if (within && totals->wide != NULL)
+            for (Py_ssize_t i = from; i < end; i++)
+                totals->wide[i] += scores[i] * weight;
+        else if (within)
+            for (Py_ssize_t i = from; i < end; i++)
+                totals->narrow[i] = (int16_t)(totals->narrow[i] + (int16_t)scores[i] * (int16_t)weight);
+    }
+    return within;
+}
+
+PyDoc_STRVAR(add_scores_doc, "add_scores(totals, scores, weight, most) -> bool: see numpy_form.");
+
+static PyObject *add_scores(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Totals totals;
+    const int64_t *scores;
+    int64_t weight, most;
+    if (!check_count(given, 4) || !whole_of(args[2], &weight) || !whole_of(args[3], &most) || !open_columns(&columns, 2))
+        return NULL;
+    if (totals_of(&columns, args[0], PyBUF_WRITABLE, &totals) && (scores = column_of(&columns, args[1], 0)) != NULL)
+        answer = PyBool_FromLong(add_weighted(&totals, scores, weight, most, columns.rows));
     close_columns(&columns);
     return answer;
 }
@@ -659,7 +723,7 @@ QUICK static void search_blocks(
 static Py_ssize_t blocks_of(Columns *columns, PyObject *const *args, int flags, Totals *totals, int64_t **tops)
 {
     Py_ssize_t length;
-    if (!totals_of(columns, args[0], totals) || (*tops = cells_of(columns, args[1], flags, &length)) == NULL)
+    if (!totals_of(columns, args[0], 0, totals) || (*tops = cells_of(columns, args[1], flags, &length)) == NULL)
         return -1;
     Py_ssize_t blocks = (columns->rows + BLOCK - 1) / BLOCK;
     if (length == 2 * blocks)
@@ -853,7 +917,7 @@ static PyObject *add_by_class(PyObject *Py_UNUSED(module), PyObject *const *args
     Py_ssize_t room;
     if (!check_count(given, 4) || !open_columns(&columns, 4))
         return NULL;
-    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || !totals_of(&columns, args[1], &totals)
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || !totals_of(&columns, args[1], 0, &totals)
         || (classes = class_column_of(&columns, args[2])) == NULL
         || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
         goto done;
@@ -934,7 +998,7 @@ static PyObject *pick_by_class(PyObject *Py_UNUSED(module), PyObject *const *arg
     uint64_t random_bits = PyLong_AsUnsignedLongLong(args[3]);
     if ((random_bits == UINT64_MAX && PyErr_Occurred()) || !open_columns(&columns, 3))
         return NULL;
-    if (!totals_of(&columns, args[0], &totals) || (classes = class_column_of(&columns, args[1])) == NULL
+    if (!totals_of(&columns, args[0], 0, &totals) || (classes = class_column_of(&columns, args[1])) == NULL
         || (sums = cells_of(&columns, args[2], 0, &room)) == NULL)
         goto done;
     if (columns.rows == 0) {
@@ -1233,6 +1297,7 @@ static PyMethodDef functions[] = {
     {"missing_room", (PyCFunction)(void (*)(void))missing_room, METH_FASTCALL, missing_room_doc},
     {"allocation_scores", (PyCFunction)(void (*)(void))allocation_scores, METH_FASTCALL, allocation_scores_doc},
     {"balance_scores", (PyCFunction)(void (*)(void))balance_scores, METH_FASTCALL, balance_scores_doc},
+    {"add_scores", (PyCFunction)(void (*)(void))add_scores, METH_FASTCALL, add_scores_doc},
     {"extremes", (PyCFunction)(void (*)(void))extremes, METH_FASTCALL, extremes_doc},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, gather_doc},
     {"count_equal", (PyCFunction)(void (*)(void))count_equal, METH_FASTCALL, count_equal_doc},

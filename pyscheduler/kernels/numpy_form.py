@@ -1,5 +1,5 @@
 """NumPy form of the column arithmetic, which specifies the C form. Columns are int64 or float64, one entry per node;
-the class of each node is int32, a total int32 or int64.
+the class of each node is int32, a total int16 or int64.
 
 `out` receives the result and has the length of all other columns. The caller guarantees that amounts, capacities, rows
 and indices are not negative and that 100 times a scored capacity fits into int64.
@@ -156,6 +156,18 @@ def rounded_sums(out: Ints, terms: Sequence[tuple[float, int, Ints, Rows | None]
     sums -= whole
     whole += sums >= 0.5
     out[:] = whole
+
+
+def add_scores(totals: Totals, scores: Ints, weight: int, most: int) -> bool:
+    """Add the weighted score of each row to its total. Return True if all scores are within 0..most.
+
+    The totals are of no use otherwise. The caller guarantees that they hold the sums of scores within the range.
+    """
+    if not len(scores):
+        return True
+    least, greatest = extremes(scores, None)
+    np.add(totals, scores * weight, out=totals, casting="unsafe")
+    return least >= 0 and greatest <= most
 
 
 def extremes(numbers: Ints, rows: Rows | None) -> tuple[int, int]:

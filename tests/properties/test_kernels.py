@@ -21,7 +21,7 @@ compiled = pytest.importorskip("pyscheduler.kernels.compiled", reason="there is 
 
 MOST_RATED = MAX_INT64 // 100
 NODES = 8
-DTYPES = st.sampled_from([np.int32, np.int64])
+DTYPES = st.sampled_from([np.int16, np.int64])
 """Types of totals."""
 
 
@@ -146,7 +146,7 @@ def test_count_equal(length: int, period: int, value: int) -> None:
     st.randoms(use_true_random=False),
 )
 def test_pick_top(length: int, values: int, random_bits: int, changed: list[int], dtype: type[Any], drawn: Any) -> None:
-    infeasible = -(1 << 30) if dtype is np.int32 else -(1 << 61)
+    infeasible = -(1 << 15) if dtype is np.int16 else -(1 << 61)
     totals = np.array(drawn.choices([infeasible, *range(values)], k=length), dtype)
     tops = [np.full(2 * -(-length // BLOCK), -7, np.int64) for _ in range(2)]
     rows = [row % length for row in changed]
@@ -164,6 +164,24 @@ def test_pick_top(length: int, values: int, random_bits: int, changed: list[int]
 
 ROWS = st.none() | st.lists(st.integers(0, NODES - 1), min_size=1).map(lambda rows: np.array(rows, np.intp))
 """At least one row, or None for all."""
+
+
+@given(
+    st.sampled_from([1, 15, 64, 1023, 1024, 1025, 2500]),
+    st.integers(1, 100),
+    st.lists(st.tuples(st.integers(0, 2499), st.sampled_from([-1, 101, 1 << 62])), max_size=1),
+    DTYPES,
+)
+def test_add_scores(
+    length: int, weight: int, out_of_range: list[tuple[int, int]], dtype: type[np.signedinteger[Any]]
+) -> None:
+    scores, before = np.arange(length) % 101, (np.arange(length) * 7 % 300).astype(dtype)
+    for row, score in out_of_range:
+        scores[row % length] = score
+    for form in (compiled, numpy_form):
+        totals = before.copy()
+        assert form.add_scores(totals, scores, weight, 100) is (not out_of_range)
+        assert out_of_range or totals.tolist() == (before + scores * weight).tolist()
 
 
 @given(columns(MAX_INT64), st.booleans(), ROWS)
@@ -265,6 +283,11 @@ NOTHING = np.empty(0, np.int64)
         ("allocation_scores", (CELLS, WEIGHTED, "LeastAllocated", NOTHING), TypeError),
         ("allocation_scores", (CELLS, REQUESTS, LEAST, NOTHING), TypeError),
         ("balance_scores", (SHORT, REQUESTS), ValueError),
+        ("add_scores", (CELLS.copy(), SHORT, 1, 100), ValueError),
+        ("add_scores", (CELLS.astype(np.int32), CELLS, 1, 100), ValueError),
+        ("add_scores", (CELLS.copy(), CELLS.astype(np.int32), 1, 100), ValueError),
+        ("add_scores", (CELLS.copy(), CELLS, None, 100), TypeError),
+        ("add_scores", (CELLS.copy(), CELLS, 1, None), TypeError),
         ("extremes", (NOTHING, None), ValueError),
         ("extremes", (CELLS, NOTHING), ValueError),
         ("extremes", (SHORT, CELLS), IndexError),
@@ -295,7 +318,7 @@ NOTHING = np.empty(0, np.int64)
         ("count_equal", (None, 1), TypeError),
         ("count_equal", (CELLS, 1 << 63), OverflowError),
         ("refresh_tops", (CELLS, SHORT, None), ValueError),
-        ("refresh_tops", (CELLS.astype(np.int16), np.arange(2), None), ValueError),
+        ("refresh_tops", (CELLS.astype(np.int32), np.arange(2), None), ValueError),
         ("refresh_tops", (CELLS.astype(np.float32), np.arange(2), None), ValueError),
         ("refresh_tops", (CELLS, np.arange(2), (1,)), TypeError),
         ("refresh_tops", (CELLS, np.arange(2), [NODES]), IndexError),

@@ -37,13 +37,13 @@ from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, Dirt
 from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
-from pyscheduler.kernels import BLOCK, Rows, Totals, pick_top, put, refresh_tops
+from pyscheduler.kernels import BLOCK, Rows, Totals, add_scores, pick_top, put, refresh_tops
 
 INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever is added."""
-INFEASIBLE_INT32 = -(1 << 30)
-"""Total of an infeasible node where totals are int32."""
-_NO_SMALL_TOTALS: Totals = np.zeros(0, np.int32)
+INFEASIBLE_INT16 = -(1 << 15)
+"""Total of an infeasible node where totals are int16."""
+_NO_SMALL_TOTALS: Totals = np.zeros(0, np.int16)
 _NO_ROWS: Mask = np.zeros(0, np.bool_)
 _MAX_CHANGES = 64
 """Length at which the list of changes is dropped."""
@@ -84,12 +84,12 @@ class UncachedScore(NamedTuple):
             raise_out_of_range(plugin, score)
         return score * self.weight
 
-    def of_all(self, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
-        """Return the weighted scores of many nodes. PluginFailed as for one node."""
+    def add_all(self, totals: Totals, cycle: Cycle, pod: Pod, table: NodeTable) -> None:
+        """Add the weighted scores of many nodes to their totals. PluginFailed as for one node."""
         self.evaluations.n += len(table)
         scores = run_score_on_table(self.plugin, cycle, pod, table)
-        check_range(self.plugin, scores)
-        return scores if self.weight == 1 else scores * self.weight
+        if not add_scores(totals, scores, self.weight, MAX_NODE_SCORE):
+            check_range(self.plugin, scores)
 
 
 class TopScores(Struct, eq=False):
@@ -174,8 +174,8 @@ class RowScores(Struct, eq=False):
         plugins = profile.row_scores
         reads_others = any(reads_of(each.plugin) >= Reads.DOMAINS for each in plugins)
         # The scores of classes are added to a total, which must stay below 0 where it is that of an infeasible node.
-        are_small = MAX_NODE_SCORE * sum(each.weight for each in profile.score) < -INFEASIBLE_INT32
-        infeasible, totals = (INFEASIBLE_INT32, _NO_SMALL_TOTALS) if are_small else (INFEASIBLE, NO_SCORES)
+        are_small = MAX_NODE_SCORE * sum(each.weight for each in profile.score) < -INFEASIBLE_INT16
+        infeasible, totals = (INFEASIBLE_INT16, _NO_SMALL_TOTALS) if are_small else (INFEASIBLE, NO_SCORES)
         return RowScores(state, plugins, profile.evaluations.score, infeasible, reads_others, total=totals)
 
     def copy(self) -> RowScores:
@@ -388,27 +388,28 @@ class RowScores(Struct, eq=False):
 
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
         """Add the uncached scores to the sum of the columns for many rows, some of which are feasible."""
-        summed, table = self._column_total, self._state.table
+        summed, total = self._column_total, self.total
         assert summed is not None, "the columns are summed before"
-        if isinstance(feasible_rows, slice):
-            self.total = np.full(feasible_rows.stop, summed, self.total.dtype)
-            for uncached in self._uncached:
-                self.total += uncached.of_all(cycle, pod, table()).astype(self.total.dtype, copy=False)
-        elif isinstance(due, slice):
-            self.total = np.full(due.stop, self._infeasible, self.total.dtype)
+        if isinstance(due, slice):
+            base = summed if isinstance(feasible_rows, slice) else self._infeasible
+            self.total = total = np.full(due.stop, base, total.dtype)
         elif feasible_rows is not due:
-            self.total[due] = self._infeasible
-        self.top_scores.reset(self.total)
+            total[due] = self._infeasible
+        self.top_scores.reset(total)
         if isinstance(feasible_rows, slice):
-            return
-        if are_few(feasible_rows):
+            self._add_uncached(total, cycle, pod, self._state.table())
+        elif are_few(feasible_rows):
             for row in feasible_rows.tolist():
                 self._sum_row(cycle, pod, row, fits=True)
-            return
-        sums: Scores | int = summed if isinstance(summed, int) else summed[feasible_rows]
+        else:
+            base = summed if isinstance(summed, int) else summed[feasible_rows]
+            sums = np.full(len(feasible_rows), base, total.dtype)
+            self._add_uncached(sums, cycle, pod, self._state.table(feasible_rows))
+            total[feasible_rows] = sums
+
+    def _add_uncached(self, totals: Totals, cycle: Cycle, pod: Pod, table: NodeTable) -> None:
         for uncached in self._uncached:
-            sums = sums + uncached.of_all(cycle, pod, table(feasible_rows))
-        self.total[feasible_rows] = sums
+            uncached.add_all(totals, cycle, pod, table)
 
 
 def _unscored(rows: DirtyRows | slice, scored: Mask) -> DirtyRows:
