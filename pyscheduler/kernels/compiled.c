@@ -15,9 +15,13 @@
 #define STRETCH 1024 /* rows per block, so that intermediate results stay in the cache */
 #define LANES 16     /* maxima that are kept side by side, so that none waits for the one before */
 
-/* Compiled with and without AVX2, selected when the module is loaded. */
+/* Compiled for several instruction sets, selected when the module is loaded. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#if __GNUC__ >= 12
 #define QUICK __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#else
+#define QUICK __attribute__((target_clones("avx2", "default")))
+#endif
 #else
 #define QUICK
 #endif

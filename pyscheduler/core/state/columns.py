@@ -170,3 +170,14 @@ def grown(cells: NDArray[T], size: int, empty: int = 0) -> NDArray[T]:
     bigger = np.full(size, empty, cells.dtype)
     bigger[: len(cells)] = cells
     return bigger
+
+
+def shared(cells: NDArray[T]) -> NDArray[T]:
+    """Return the column for another owner; both must call `owned` before they write to it."""
+    cells.flags.writeable = False
+    return cells
+
+
+def owned(cells: NDArray[T]) -> NDArray[T]:
+    """Return the column for writing, a copy if it is shared."""
+    return cells if cells.flags.writeable else cells.copy()
