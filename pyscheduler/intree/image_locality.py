@@ -68,9 +68,8 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
     reads_match_fields = False
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
-        nodes, spec = self.handle.nodes.table(), group.spec
-        known = tuple(name for name in _image_names(spec) if nodes.nodes_with_image(name))
-        return known, len(_image_names(spec))
+        nodes, names = self.handle.nodes.table(), _image_names(group.spec)
+        return tuple([name for name in names if nodes.nodes_with_image(name)]), len(names)
 
     def node_fields_of(self, group: PodSignatureGroup) -> NodeFields:
         nodes = self.handle.nodes.table()

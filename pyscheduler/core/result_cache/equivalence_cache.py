@@ -63,12 +63,19 @@ class NominatedPodsResults:
 class EquivalenceCache:
     """Cached results of one profile for the signatures of one group. After any exception drop it and reset `rows`."""
 
-    def __init__(self, profile: Profile, state: ClusterState, rows: RowResults) -> None:
-        """Create a cache without results but those in `rows`, which it may share with others."""
+    def __init__(
+        self,
+        profile: Profile,
+        state: ClusterState,
+        rows: RowResults,
+        pre_filter: PluginResultCache,
+        pre_score: PluginResultCache,
+    ) -> None:
+        """Create a cache without results but these; it may share `rows` with others."""
         self._profile = profile
         self._signature: PodSignature | None = None
         self._state = state
-        self._pre_filter, self._pre_score = PluginResultCache(), PluginResultCache()
+        self._pre_filter, self._pre_score = pre_filter, pre_score
         self.rows = rows
         self._classes = ClassResults(profile, state)
         self._skipped_filters, self._skipped_scores = frozenset[str](), frozenset[str]()
@@ -91,12 +98,9 @@ class EquivalenceCache:
 
     def copy_without(self, plugins: frozenset[str], rows: RowResults) -> EquivalenceCache:
         """Return a cache for a group that all plugins but these sign alike, with the results that hold for it too."""
-        twin = EquivalenceCache(self._profile, self._state, rows)
+        pre_filter, pre_score = self._pre_filter.copy_without(plugins), self._pre_score.copy_without(plugins)
+        twin = EquivalenceCache(self._profile, self._state, rows, pre_filter, pre_score)
         twin._signature = self._signature
-        twin._pre_filter, twin._pre_score = (
-            self._pre_filter.copy_without(plugins),
-            self._pre_score.copy_without(plugins),
-        )
         twin._nodes_version, twin._objects_version = self._nodes_version, self._objects_version
         twin._templates_version = self._templates_version
         return twin
@@ -387,7 +391,7 @@ class EquivalenceCaches:
             similar = next(reversed(self._caches), None)
         if similar is None:
             rows = rows or RowResults.of(self._profile, self._state)
-            cache = EquivalenceCache(self._profile, self._state, rows)
+            cache = EquivalenceCache(self._profile, self._state, rows, PluginResultCache(), PluginResultCache())
         else:
             base, pairs = self._caches[similar], zip(self._profile.signers, values, similar.values, strict=True)
             differing = frozenset([plugin.name for plugin, value, other in pairs if value != other])

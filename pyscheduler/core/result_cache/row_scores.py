@@ -419,7 +419,7 @@ def _unscored(rows: DirtyRows | slice, scored: Mask) -> DirtyRows:
     """Return the rows without valid scores."""
     if isinstance(rows, list):
         return [row for row in rows if not scored[row]]
-    mask = ~scored[rows]
-    if not np.count_nonzero(mask):
+    are_scored = scored[rows]
+    if np.count_nonzero(are_scored) == len(are_scored):
         return []
-    return np.flatnonzero(mask) if isinstance(rows, slice) else rows[mask]
+    return np.flatnonzero(~are_scored) if isinstance(rows, slice) else rows[~are_scored]
