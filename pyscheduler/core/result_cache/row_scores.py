@@ -145,10 +145,8 @@ class RowScores(Struct, eq=False):
     """Names of the plugins that PreScore skipped; None before the first attempt."""
     _columns: dict[str, ScoreColumn] = {}
     """Columns of the other plugins by name."""
-    _keyed: Sequence[ScoreColumn] = ()
-    """Those that become stale with their cache key too."""
-    _keyed_by_node: Sequence[ScoreColumn] = ()
-    """Those of them whose plugins read their own node only: these keys may change at any time."""
+    _is_keyed_by_node: bool = False
+    """True if a column has a cache key and its plugin reads its own node only: this key may change at any time."""
     _objects_version: int = -1
     """Version of the watched objects when all keys were compared."""
     _normalized: Sequence[ScoreColumn] = ()
@@ -224,8 +222,7 @@ class RowScores(Struct, eq=False):
 
     def _set_columns(self, columns: Sequence[ScoreColumn]) -> None:
         self._columns = {column.plugin.name: column for column in columns}
-        self._keyed = [column for column in columns if column.has_key]
-        self._keyed_by_node = [column for column in self._keyed if column.plugin.has_score_key]
+        self._is_keyed_by_node = any(column.has_key and column.plugin.has_score_key for column in columns)
         self._normalized = [column for column in columns if column.depends_on_others]
         self.reads_usage = any(each.is_normalized_whole or each.scopes[USAGE] is not Scope.NOWHERE for each in columns)
 
@@ -290,8 +287,8 @@ class RowScores(Struct, eq=False):
                 return False
             if not all(column.is_same_without_rows(cycle) for column in self._columns.values()):
                 return False
-        elif self._keyed_by_node or self._objects_version != self._state.objects_version:
-            if any(column.check_key(cycle) for column in self._keyed):
+        elif self._is_keyed_by_node or self._objects_version != self._state.objects_version:
+            if any(column.check_key(cycle) for column in self._columns.values()):
                 return False
             self._objects_version = self._state.objects_version
         if isinstance(rows, list):

@@ -139,25 +139,13 @@ class ScoreColumn(Struct, eq=False):
 
     def score_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: DirtyRows) -> bool:
         """Compute the scores of some rows. Return True if one has changed."""
-        if isinstance(rows, list):
-            return self._score_few(cycle, pod, state, rows)
+        rows = np.asarray(rows, np.intp)
         scores = self._scores(cycle, pod, state, rows)
         if self.uniform is not None and not np.count_nonzero(scores != self.uniform):
             return False
         raw = self._by_row(len(state))
         changed = bool(np.count_nonzero(raw[rows] != scores))
         raw[rows] = scores
-        return changed
-
-    def _score_few(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: list[int]) -> bool:
-        changed = False
-        self._evaluations.n += len(rows)
-        for row in rows:
-            score = run_score(self.plugin, cycle, pod, state.rows[row])
-            if score != self.uniform:
-                raw = self._by_row(len(state))
-                changed |= raw.item(row) != score
-                raw[row] = score
         return changed
 
     def _by_row(self, n: int) -> Scores:
