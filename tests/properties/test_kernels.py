@@ -119,6 +119,23 @@ def test_balance_scores_of_usual_columns(requested: tuple[Any, ...]) -> None:
     assert output(compiled.balance_scores, requested) == output(numpy_form.balance_scores, requested)
 
 
+@given(
+    st.sampled_from([0, 1023, 1024, 2047, 2048, 2499]), st.sampled_from([0, 1 << 56]), st.sampled_from([LEAST, MOST])
+)
+def test_scores_of_long_columns_with_one_unusual_capacity(row: int, unusual: int, strategy: int) -> None:
+    used, out = np.arange(2500) * 7 % 1000, np.empty((2, 2500), np.int64)
+    capacity = used + np.arange(2500) % 13 + 1
+    capacity[row] = unusual
+    requested = ((3, capacity, used), (5, used + 1, used))
+    weighted = tuple((amount, 2, *columns) for amount, *columns in requested)
+    for form, scores in zip((compiled, numpy_form), out, strict=True):
+        form.allocation_scores(scores, weighted, strategy, np.empty(0, np.int64))
+    assert out[0].tolist() == out[1].tolist()
+    for form, scores in zip((compiled, numpy_form), out, strict=True):
+        form.balance_scores(scores, requested)
+    assert out[0].tolist() == out[1].tolist()
+
+
 @given(st.integers(1, 100), st.lists(st.tuples(st.integers(1, USUAL - 1), st.integers(0, 100)), min_size=1))
 def test_ratings_next_to_a_whole_percent_are_truncated(weight: int, nodes: list[tuple[int, int]]) -> None:
     capacity = np.array([whole for whole, _ in nodes], np.int64)
