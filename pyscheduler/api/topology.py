@@ -176,7 +176,7 @@ class Domains:
     Valid until a node object changes. Compared by identity: sums by domain are cached per object.
     """
 
-    __slots__ = ("_non_empty_count", "_unlabelled", "ids", "known")
+    __slots__ = ("_non_empty_count", "_sizes", "_unlabelled", "ids", "known")
 
     def __init__(self, ids: NDArray[np.intp], known: Mapping[str | None, int]) -> None:
         self.ids = ids
@@ -184,7 +184,13 @@ class Domains:
         self.known = known
         """Id of each label value. May include values that no node has any more."""
         self._unlabelled: NDArray[np.intp] | None = None
+        self._sizes: NDArray[np.int64] | None = None
         self._non_empty_count = -1
+
+    @property
+    def source(self) -> Domains:
+        """Domains that follow added and removed nodes, for sums that are kept; these themselves if none do."""
+        return self
 
     @property
     def size(self) -> int:
@@ -195,14 +201,22 @@ class Domains:
     def unlabelled(self) -> NDArray[np.intp]:
         """Indices of the nodes without the label; usually empty."""
         if self._unlabelled is None:
-            self._unlabelled = np.flatnonzero(self.ids == NO_DOMAIN)
+            has_none = self._sizes is not None and not self._sizes[NO_DOMAIN]
+            self._unlabelled = np.zeros(0, np.intp) if has_none else np.flatnonzero(self.ids == NO_DOMAIN)
         return self._unlabelled
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of nodes by domain id, at NO_DOMAIN of those without the label."""
+        if self._sizes is None:
+            self._sizes = np.bincount(self.ids, minlength=self.size)
+        return self._sizes
 
     @property
     def non_empty_count(self) -> int:
         """Number of domains with at least one node of the table."""
         if self._non_empty_count < 0:
-            self._non_empty_count = int(np.count_nonzero(np.bincount(self.ids)[NO_DOMAIN + 1 :]))
+            self._non_empty_count = int(np.count_nonzero(self.sizes[NO_DOMAIN + 1 :]))
         return self._non_empty_count
 
     @property

@@ -29,7 +29,7 @@ from pyscheduler.core.result_cache.row_scores import RowScores, TopScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.scheduling import filtered_nodes
 from pyscheduler.core.state import ClusterState
-from pyscheduler.core.state.columns import CategoricalColumn
+from pyscheduler.core.state.topologies import Topologies
 from pyscheduler.intree import InterPodAffinity, NodeResourcesFit, PodTopologySpread
 from tests.properties.evaluation_model import KINDS, EvaluationWorld
 from tests.properties.probe_plugins import (
@@ -248,11 +248,11 @@ def _match_no_requirement(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_topologies(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(CategoricalColumn, "version", property(lambda _: 0, lambda *_: None), raising=False)
+    patch.setattr(Topologies, "labels_changed", lambda *_: None)
 
 
 def _keep_axes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(NodeClasses, "_has_same_nodes", lambda self: len(self.of) == len(self._state))
+    patch.setattr(NodeClasses, "_update_nodes", lambda self: len(self.of) == len(self._state))
 
 
 def _keep_rows_after(planted: Change) -> Plant:
@@ -411,7 +411,7 @@ def test_property_catches_stale_results_with_nominated_pods(plant: Plant, monkey
         (_cache_pre_filter_of_keyed_plugins, OddDays),
         (_ignore_changed_raw_scores, TeamCpu),
         (_keep_rows_after(Change.NODE), TeamCpu),
-        (_keep_topologies, TeamScore),
+        (_keep_topologies, PodTopologySpread),
         (_keep_axes, TeamScore),
         (_ignore_removal_of_last_row, TeamShare),
         (_count_terminating_pods, PodLimit),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,12 +53,13 @@ EQUIVALENCES = (
     NodeEquivalence((ZONE, RACK), (WeightOfLabel("up"), WeightOfLabel("down"))),
     NodeEquivalence((), ()),
 )
-Change = tuple[list[tuple[int, int]], int | None, list[int]]
-"""Pods added per row with their weight, the row of a node that moves to another zone, and equivalences to use."""
+Change = tuple[list[tuple[int, int]], list[tuple[int, bool]], list[int]]
+"""Pods added per node with their weight; nodes that move to another zone, or are removed (True) or return; and the
+equivalences to use."""
 CHANGES = st.lists(
     st.tuples(
         st.lists(st.tuples(st.integers(0, ROWS - 1), st.integers(-2, 4)), max_size=20),
-        st.none() | st.integers(0, ROWS - 1),
+        st.lists(st.tuples(st.integers(0, ROWS - 1), st.booleans()), max_size=3),
         st.lists(st.sampled_from([2, 2, 2, 2, *range(len(EQUIVALENCES))]), min_size=1, max_size=2),
     ),
     min_size=1,
@@ -79,11 +81,13 @@ class NodeClassFixture:
         """Class of each row, as of the last moves."""
 
     def do(self, change: Change) -> None:
-        pods, moved, choices = change
+        pods, nodes, choices = change
         for row, weight in pods:
             self.place(row, weight)
-        if moved is not None:
-            self.state.set_node(node(f"n{moved:02}").label(ZONE, f"z{self._pods % 4}").build())
+        for number, is_removed in nodes:
+            name = f"n{number:02}"
+            if not is_removed or self.state.remove_node(name) is None:
+                self.state.set_node(node(name).label(ZONE, f"z{self._pods % 4}").build())
         self.refresh(*choices)
 
     def place(self, row: int, weight: int) -> None:
@@ -109,6 +113,7 @@ class NodeClassFixture:
         of, table, every = self.classes.of, self.classes.table, self.state.table()
         assert len(of) == len(every)
         assert len(table) == self.classes.size
+        assert np.bincount(of, minlength=len(table)).tolist() == self.classes.counts.tolist()
         self.check_moves()
         for key in equivalence.topologies:
             assert table.topology(key).ids.take(of).tolist() == every.topology(key).ids.tolist()
@@ -238,7 +243,34 @@ def _ignore_changed_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignore_changed_domains(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(NodeClasses, "_has_same_nodes", lambda *_: True)
+    patch.setattr(NodeClasses, "_update_nodes", lambda *_: True)
+
+
+def _forget_row(place: int) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return a bug: of the rows with changed nodes, one keeps its class."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        numbered = NodeClasses._numbered
+
+        def forget(self: NodeClasses, rows: Any) -> Any:
+            numbers = numbered(self, rows)
+            if numbers is not None and len(numbers):
+                numbers[place] = self._cells[rows[place]] if rows[place] < len(self._cells) else 0
+            return numbers
+
+        patch.setattr(NodeClasses, "_numbered", forget)
+
+    return plant
+
+
+def _keep_counts_of_removed_rows(patch: pytest.MonkeyPatch) -> None:
+    update = NodeClasses._update_nodes
+
+    def keep(self: NodeClasses) -> bool:
+        self.of = self.of[: len(self._state)]
+        return update(self)
+
+    patch.setattr(NodeClasses, "_update_nodes", keep)
 
 
 def _ignore_other_equivalence(patch: pytest.MonkeyPatch) -> None:
@@ -268,6 +300,9 @@ def _move_from_the_first_coordinate(patch: pytest.MonkeyPatch) -> None:
     [
         _ignore_changed_counts,
         _ignore_changed_domains,
+        _forget_row(0),
+        _forget_row(-1),
+        _keep_counts_of_removed_rows,
         _ignore_other_equivalence,
         _keep_values,
         _move_from_the_first_coordinate,

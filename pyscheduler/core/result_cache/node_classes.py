@@ -26,9 +26,11 @@ from pyscheduler.api.topology import (
 )
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import grown
 from pyscheduler.core.state.pod_counters import RowCounter
+from pyscheduler.core.state.shared_node_fields import EXISTENCE, LABELS
 from pyscheduler.core.state.table import ClusterTable
-from pyscheduler.kernels import Classes, extremes
+from pyscheduler.kernels import Classes, Rows, count_by_class, extremes
 
 MAX_CLASSES = 1 << 14
 """Maximum number of classes. With more, and with more than nodes, every node is a class of its own."""
@@ -60,13 +62,14 @@ class _Axis:
 
 @dataclass(slots=True)
 class _TopologyAxis(_Axis):
-    domains: Domains
+    known: Mapping[str | None, int]
+    """Domain of each label value, as in `Domains.known`."""
     first: int
     """Domain with coordinate 0."""
 
     def of_classes(self, size: int) -> Domains:
         """Return the domain of each class."""
-        return Domains(self.coordinates(size) + self.first, self.domains.known)
+        return Domains(self.coordinates(size) + self.first, self.known)
 
 
 @dataclass(slots=True)
@@ -95,6 +98,8 @@ class NodeClasses:
         self.is_by_row = True
         """True if every row is a class of its own."""
         self._nodes_version = -1
+        self._node_mark = 0
+        """Changes of nodes up to here are included in the class numbers."""
         self._placed_version = -1
         """Version of the placed pods whose counts are included in the class numbers."""
         self._point = ""
@@ -102,6 +107,10 @@ class NodeClasses:
         """Last equivalences of each extension point for which the classes serve."""
         self.of: Classes = _NO_CLASSES
         """Class number of each row."""
+        self._cells: Classes = _NO_CLASSES
+        """The class numbers, with spare cells for rows to come."""
+        self.counts: Ints = np.zeros(0, np.int64)
+        """Number of rows of each class."""
         self.moves: list[Move] | None = None
         """The moved rows since the reader last cleared the list; None if too many, or all were numbered again."""
         self.size = 0
@@ -120,8 +129,7 @@ class NodeClasses:
         if (
             # With other nodes, a key that none had may be a topology now.
             ((same_nodes and equivalences == self._covered.get(point)) or self._covers(equivalences))
-            and (same_nodes or self._has_same_nodes())
-            and (self.is_by_row or self._update_counts())
+            and (self._has_same_rows() if self.is_by_row else self._update_counts() and self._update_nodes())
         ):
             self._covered[point] = equivalences
             return
@@ -139,17 +147,57 @@ class NodeClasses:
             for part in parts
         )
 
-    def _has_same_nodes(self) -> bool:
-        """Return True if no row has another domain although node objects have changed."""
-        state = self._state
-        if len(state) != len(self.of) or any(
-            state.topology(key) is not axis.domains for key, axis in self._topologies.items()
-        ):
+    def _has_same_rows(self) -> bool:
+        """Return True if there are as many rows as before, each of which is a class."""
+        if len(self._state) != len(self.of):
             return False
-        self._nodes_version = state.nodes_version
-        if self.is_by_row:
-            self.table = state.table()
+        self.table, self._nodes_version = self._state.table(), self._state.nodes_version
         return True
+
+    def _update_nodes(self) -> bool:
+        """Number the rows with changed nodes. Return False if there are too many, or no coordinate for one."""
+        state, n, before = self._state, len(self._state), len(self.of)
+        if not state.changed_node_fields(self._nodes_version) & (LABELS | EXISTENCE):
+            self._nodes_version, self._node_mark = state.nodes_version, state.node_log.mark
+            return True
+        changed = state.node_log.since(self._node_mark)
+        if changed is None or len(changed) > max(_MAX_MOVES, n >> 3):
+            return False
+        rows = np.array(sorted({row for row in changed.tolist() if row < n}), np.intp)
+        values = sum(len(axis.coordinate_of) for axis in self._counts.values())
+        numbers = self._numbered(rows)
+        if numbers is None:
+            return False
+        if n > len(self._cells):
+            self._cells = grown(self._cells, n + n // 16 + 64)
+        gone = np.concatenate((self.of.take(rows[: rows.searchsorted(before)]), self.of[n:]))
+        if n != before or not np.array_equal(gone, numbers):
+            np.subtract.at(self.counts, gone, 1)
+            np.add.at(self.counts, numbers, 1)
+            self.of, self.moves = self._cells[:n], None
+            self.of[rows] = numbers
+        if sum(len(axis.coordinate_of) for axis in self._counts.values()) > values:
+            self.table = self._class_table()
+        self._nodes_version, self._node_mark = state.nodes_version, state.node_log.mark
+        return True
+
+    def _numbered(self, rows: Rows) -> Classes | None:
+        """Return the classes of some rows; None if a domain or a count has no coordinate."""
+        state, numbers = self._state, np.zeros(len(rows), np.int32)
+        for key, axis in self._topologies.items():
+            domains = state.topology(key)
+            coordinates = domains.ids.take(rows) - axis.first
+            if domains.known is not axis.known or np.count_nonzero(coordinates.view(np.uintp) >= axis.width):
+                return None
+            numbers += coordinates * axis.stride
+        for count in self._counts.values():
+            count.counter.fit(len(state))
+            of_value = count.coordinate_of
+            found = [of_value.setdefault(value, len(of_value)) for value in count.counter.cells.take(rows).tolist()]
+            if len(of_value) > count.width:
+                return None
+            numbers += np.array(found, np.int32) * count.stride
+        return numbers
 
     def _update_counts(self) -> bool:
         """Move the rows with changed counts. Return False if a count has no coordinate or all must be counted again."""
@@ -185,6 +233,8 @@ class NodeClasses:
             return False
         before = self.of.item(row)
         now = self.of[row] = before + (coordinate - before // axis.stride % axis.width) * axis.stride
+        self.counts[before] -= 1
+        self.counts[now] += 1
         if self.moves is not None:
             self.moves.append((row, before, now))
             if len(self.moves) > _MAX_MOVES:
@@ -211,10 +261,12 @@ class NodeClasses:
             of = np.zeros(len(state), np.int64)
             for axis, coordinates in columns:
                 of += coordinates * axis.stride
-            self.of = of.astype(np.int32)
+            self.of = self._cells = of.astype(np.int32)
             self.table = self._class_table()
+        self.counts = np.empty(self.size, np.int64)
+        count_by_class(self.counts, self.of, None)
         self._equivalences, self._nodes_version = equivalences, state.nodes_version
-        self._placed_version = state.placed.version
+        self._placed_version, self._node_mark = state.placed.version, state.node_log.mark
 
     @property
     def _has_too_many(self) -> bool:
@@ -232,7 +284,7 @@ class NodeClasses:
                 domains = state.topology(key)
                 # Usually every node has the label, so there is no class without it.
                 first = NO_DOMAIN if len(domains.unlabelled) else NO_DOMAIN + 1
-                axis = _TopologyAxis(plugin, max(1, domains.size - first), self.size, domains, first)
+                axis = _TopologyAxis(plugin, max(1, domains.size - first), self.size, domains.known, first)
                 self._topologies[key] = axis
                 self.size *= axis.width
                 added.append((axis, domains.ids - first))

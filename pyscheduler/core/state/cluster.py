@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,21 +38,12 @@ from pyscheduler.core.state.shared_node_fields import (
     changed_fields,
 )
 from pyscheduler.core.state.table import ColumnTable
+from pyscheduler.core.state.topologies import Topologies
 from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPriority
 
 _versions = count()
-_MAX_TOPOLOGIES = 64
 DEFAULT_TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 """Keys of the default topology spread constraints, which apply to nearly every pod: their columns always exist."""
-
-
-class _CachedTopology(NamedTuple):
-    """Cached domains of a label, with what they were computed from."""
-
-    column: CategoricalColumn[str | None]
-    version: int
-    rows: int
-    domains: Domains
 
 
 class ClusterState:
@@ -86,7 +77,7 @@ class ClusterState:
         self.placed = PlacedPods()
         """Pods on existing nodes by signature, with the counts that plugins read."""
         self._shared_fields = SharedNodeFields()
-        self._topologies: dict[str, _CachedTopology] = {}
+        self._topologies = Topologies()
         self._label_keys: Counter[str] = Counter()
         """Number of nodes by label key."""
         self._no_label: CategoricalColumn[str | None] = CategoricalColumn(None)
@@ -149,8 +140,6 @@ class ClusterState:
             node.row = len(self.rows)
             self.rows.append(node)
             self._by_name[name] = node
-            for pod in node.pods.values():
-                self.placed.changed(node, pod, 1)
         if images is not old_images:
             self._count_images(old_images.sizes, images.sizes)
         if changed & LABELS:
@@ -159,7 +148,13 @@ class ClusterState:
             self.order.put(name, node.labels)
         if before is None:
             self._write_usage(node)
+        elif changed & LABELS:
+            self._topologies.labels_changed(labels, node.labels)
         self._write_object(node, changed)
+        if before is None:
+            self._topologies.added(len(self.rows))
+            for pod in node.pods.values():
+                self.placed.changed(node, pod, 1)
         return before
 
     def remove_node(self, name: str) -> NodeObject | None:
@@ -170,13 +165,16 @@ class ClusterState:
         for pod in node.pods.values():
             self.placed.changed(node, pod, -1)
         self.order.remove(name)
+        topologies = self._topologies.domains_of(node.row)
         last = self.rows.pop()
         if last is not node:
-            self.placed.moved(last.row, node.row)
+            self.placed.moved(last, node.row)
             last.row = node.row
             self.rows[node.row] = last
             self._write_usage(last)
             self._write_object(last, ANY_CHANGE)
+        for topology, domain in topologies:
+            topology.resize(len(self.rows), domain, -1)
         # The last row no longer exists, but readers of all nodes must see the change.
         self._record_node_change(len(self.rows), ANY_CHANGE)
         node.row = -1
@@ -211,14 +209,7 @@ class ClusterState:
         if column is None or key not in self._label_keys:
             key = self.known_label(key)
             column = self.label_column(key)
-        cached, n = self._topologies.get(key), len(self.rows)
-        if cached is None or cached.column is not column or cached.version != column.version or cached.rows != n:
-            ids = column.ids(slice(0, n), n).astype(np.intp)
-            ids.flags.writeable = False
-            if len(self._topologies) >= _MAX_TOPOLOGIES:
-                self._topologies.clear()
-            cached = self._topologies[key] = _CachedTopology(column, column.version, n, Domains(ids, column.known))
-        return cached.domains
+        return self._topologies.of(key, column, len(self.rows))
 
     def _count_images(self, before: Mapping[str, int], images: Mapping[str, int]) -> None:
         """Count the images of a node instead of those that it reported before."""

@@ -59,14 +59,12 @@ class IntColumn:
 class CategoricalColumn(Generic[V]):
     """One interned value per row: functions are called once per distinct value."""
 
-    __slots__ = ("_id_of", "_ids", "_values", "version")
+    __slots__ = ("_id_of", "_ids", "_values")
 
     def __init__(self, default: V) -> None:
         self._values: list[V] = [default]
         self._id_of: dict[V, int] = {default: 0}
-        self._ids: NDArray[np.int32] = np.zeros(_FIRST_CAPACITY, np.int32)
-        self.version = 0
-        """Version that changes with the value id of any row."""
+        self._ids: NDArray[np.intp] = np.zeros(_FIRST_CAPACITY, np.intp)
 
     def set(self, row: int, value: V) -> None:
         """Set one row, growing as needed."""
@@ -78,9 +76,7 @@ class CategoricalColumn(Generic[V]):
                 self._drop_unused()
             value_id = self._id_of[value] = len(self._values)
             self._values.append(value)
-        if self._ids[row] != value_id:
-            self._ids[row] = value_id
-            self.version += 1
+        self._ids[row] = value_id
 
     def fill(self, values: Sequence[V]) -> None:
         """Set all rows from the first on; none may have been set before."""
@@ -88,9 +84,8 @@ class CategoricalColumn(Generic[V]):
             if value not in self._id_of:
                 self._id_of[value] = len(self._values)
                 self._values.append(value)
-        self.version += 1
         self._ids = _grown(self._ids, max(len(values) - 1, 0))
-        self._ids[: len(values)] = np.fromiter(map(self._id_of.__getitem__, values), np.int32, len(values))
+        self._ids[: len(values)] = np.fromiter(map(self._id_of.__getitem__, values), np.intp, len(values))
 
     def get(self, row: int) -> V:
         """Return the value of one row."""
@@ -117,7 +112,7 @@ class CategoricalColumn(Generic[V]):
             return same
         return np.isin(ids, wanted)
 
-    def ids(self, rows: Rows, n: int) -> NDArray[np.int32]:
+    def ids(self, rows: Rows, n: int) -> NDArray[np.intp]:
         """Return the value ids of some of the first `n` rows, read-only; `known` maps values to ids."""
         ids = self._read(rows, n)
         ids.flags.writeable = False
@@ -134,13 +129,12 @@ class CategoricalColumn(Generic[V]):
         return len(self._values)
 
     def _drop_unused(self) -> None:
-        self.version += 1
         used = np.union1d(self._ids, [0])  # the default keeps id 0
-        self._ids = np.searchsorted(used, self._ids).astype(np.int32)
+        self._ids = np.searchsorted(used, self._ids)
         self._values = [self._values[i] for i in used]
         self._id_of = {value: i for i, value in enumerate(self._values)}
 
-    def _read(self, rows: Rows, n: int) -> NDArray[np.int32]:
+    def _read(self, rows: Rows, n: int) -> NDArray[np.intp]:
         if n > len(self._ids):
             self._ids = _grown(self._ids, n - 1)
         return self._ids[rows]

@@ -97,10 +97,11 @@ class PlacedPods:
             self.templates_version += 1
         self._sets_of[template] = sets
 
-    def moved(self, source: int, target: int) -> None:
-        """Prepare the move of the last row, `source`, to row `target`, which has no pods any more."""
-        for counter in self._counts.values():
-            counter.move(source, target)
+    def moved(self, node: NodeRow, target: int) -> None:
+        """Prepare the move of the last node to row `target`, which has no pods any more."""
+        sets = {(pod.signature.id, pod.deleting) for pod in node.pods.values()}
+        for counter in {counter for key in sets for counter in self._sets[key].counters}:
+            counter.move(node.row, target)
         self.version += 1
         self.views_version += 1
 

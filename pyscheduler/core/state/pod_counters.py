@@ -105,6 +105,9 @@ class PodCounter(ABC, Generic[V]):
     def add(self, row: int, pods: int, value: V) -> None:
         """Add pods in a row, or remove them if negative."""
 
+    def move(self, source: int, target: int) -> None:
+        """Follow the move of the last node to another row, which has no pods any more."""
+
     @abstractmethod
     def _evaluate(self, sets: Collection[PlacedPodSet]) -> Iterable[tuple[PlacedPodSet, V]]:
         """Yield the sets that count, each with the value of one pod."""
@@ -140,23 +143,26 @@ class RowCounter(PodCounter[int]):
             self.cells = grown(self.cells, max(n, 2 * len(self.cells)))
 
     def move(self, source: int, target: int) -> None:
-        """Move the number of one row to another row, which has no pods any more."""
-        self.fit(source + 1)
-        self.cells[target] = self.cells[source]
-        self.cells[source] = 0
-        self._drop_changes()
+        # A node keeps its domain, so the sums stay.
+        amount = self.cells.item(source)
+        self._add(source, -amount)
+        self._add(target, amount)
 
     def add(self, row: int, pods: int, value: int) -> None:
+        amount = pods * value
+        self._add(row, amount)
+        for sums in self._sums.values():
+            sums.add(row, amount)
+
+    def _add(self, row: int, amount: int) -> None:
         if row >= self.cells.size:
             self.fit(row + 1)
-        amount, changes = pods * value, self._changes
+        changes = self._changes
         self.cells[row] += amount
         changes.append((row, amount))
         self.mark += 1
         if len(changes) > 2 * CHANGES:
             del changes[:CHANGES]
-        for sums in self._sums.values():
-            sums.add(row, amount)
 
     def since(self, mark: int) -> list[tuple[int, int]] | None:
         """Return the changes after `mark` as (row, amount); None if some of them were dropped."""
@@ -165,10 +171,11 @@ class RowCounter(PodCounter[int]):
 
     def has_sums(self, domains: Domains) -> bool:
         """Return True if the sums by domain are kept already."""
-        return id(domains) in self._sums
+        return id(domains.source) in self._sums
 
     def sums(self, domains: Domains) -> DomainSums:
         """Return the sums by domain."""
+        domains = domains.source
         sums = self._sums.get(id(domains))
         if sums is None:
             # Domains of fewer or more nodes are never read again, and each holds a number per node.
@@ -241,9 +248,12 @@ class SumsByDomain:
     @property
     def numbers(self) -> Ints:
         """Current sum of each domain."""
-        if self._numbers is None:
-            self._numbers = self.domains.sum(self._counter.cells[: len(self.domains.ids)])
-        return self._numbers
+        numbers, size = self._numbers, self.domains.size
+        if numbers is None:
+            numbers = self._numbers = self.domains.sum(self._counter.cells[: len(self.domains.ids)])
+        elif len(numbers) < size:
+            numbers = self._numbers = grown(numbers, 2 * size)
+        return numbers if len(numbers) == size else numbers[:size]
 
     def add(self, row: int, amount: int) -> None:
         """Add an amount in a row, which may be that of a node added since."""
@@ -252,8 +262,9 @@ class SumsByDomain:
         if domain != NO_DOMAIN:
             if self._total is not None:
                 self._total += amount
-            if self._numbers is not None:
-                self._numbers[domain] += amount
+            numbers = self._numbers
+            if numbers is not None:
+                (numbers if domain < numbers.size else self.numbers)[domain] += amount
 
     def invalidate(self) -> None:
         """Drop the sums, because numbers of many rows have changed."""

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyscheduler.api import Domains, Ints, NodeEquivalence, NodeTable, NodeToStatus, PodCount, Rejection
 from pyscheduler.api.topology import NO_DOMAIN
@@ -65,8 +64,8 @@ class Skew(NamedTuple):
     """Domain of each node of the cluster, eligible or not."""
     is_per_node: bool
     """True if every node of the cluster is eligible and a domain of its own; False in a dry run."""
-    non_empty: NDArray[np.intp]
-    """Ids of the domains with an eligible node, also of those without pods."""
+    eligible: Domains
+    """Domain of each eligible node of the cluster."""
     least_of_others: int
     max_match_count: int
     """Largest number of pods that a domain may have for the pod to be placed in it."""
@@ -77,10 +76,10 @@ class Skew(NamedTuple):
     def of(spread: SpreadConstraint, eligible: EligibleDomains, nodes: NodeTable) -> Skew:
         """Return the current state; `nodes` are all nodes of the cluster."""
         counted = count_pods_by_domain(spread, eligible, nodes)
-        _, non_empty, topology, is_per_node = eligible
-        least = _lowest(counted.amounts, non_empty)
-        most = _max_match_count(spread, non_empty, least)
-        return Skew(spread, counted, topology, is_per_node and not spread.counts_large, non_empty, least, most)
+        domains, topology, is_per_node = eligible
+        least = _lowest(counted.amounts, domains)
+        most = _max_match_count(spread, domains, least)
+        return Skew(spread, counted, topology, is_per_node and not spread.counts_large, domains, least, most)
 
     def rejection(self, labels: Mapping[str, str]) -> Rejection | None:
         """Return the rejection by a node with these labels, None if it passes."""
@@ -119,14 +118,14 @@ class Skew(NamedTuple):
         amounts[domain] += pods
         least = self.least_of_others
         if domain != self.changed_domain:
-            least = _lowest(amounts, self.non_empty[self.non_empty != domain])
+            least = _lowest(amounts, self.eligible, domain)
         lowest = min(least, amounts.item(domain)) if domain else least
         return self._replace(
             pod_counts=DomainPodCounts(known, amounts),
             is_per_node=False,
             changed_domain=domain,
             least_of_others=least,
-            max_match_count=_max_match_count(self.spread, self.non_empty, lowest),
+            max_match_count=_max_match_count(self.spread, self.eligible, lowest),
         )
 
 
@@ -142,20 +141,25 @@ def skew_equivalence(skews: tuple[Skew, ...]) -> NodeEquivalence:
     return NodeEquivalence(keys, counts)
 
 
-def _max_match_count(spread: SpreadConstraint, non_empty: NDArray[np.intp], least: int) -> int:
+def _max_match_count(spread: SpreadConstraint, eligible: Domains, least: int) -> int:
     """Return the largest number of pods of a domain to place the pod in, if the emptiest one has `least`."""
-    if len(non_empty) < spread.min_domains:
+    if eligible.non_empty_count < spread.min_domains:
         least = 0
     return spread.max_skew + least - spread.self_match_count
 
 
-def _lowest(amounts: Ints, domains: NDArray[np.intp]) -> int:
-    if not len(domains):
-        return _NO_MINIMUM
-    # Domain ids start after NO_DOMAIN, so usually all amounts but the first count, and none has to be gathered.
-    inside = amounts[1:] if len(domains) == len(amounts) - 1 else amounts.take(domains)
-    if len(inside) > _SAMPLE:
-        sample = inside[:_SAMPLE]
-        if not sample[sample.argmin()]:
-            return 0  # no number is below: of many hosts, some have no pod
-    return int(inside[inside.argmin()])
+def _lowest(amounts: Ints, eligible: Domains, without: int = NO_DOMAIN) -> int:
+    """Return the lowest number of the domains with an eligible node, one left out."""
+    # No number is below 0, and of many hosts, some have no pod.
+    if len(amounts) > _SAMPLE and not _least(amounts[:_SAMPLE], eligible, without):
+        return 0
+    return _least(amounts, eligible, without)
+
+
+def _least(amounts: Ints, eligible: Domains, without: int) -> int:
+    inside = amounts[1:]  # usually every domain has a node
+    if without or eligible.non_empty_count < eligible.size - 1:
+        is_counted = eligible.sizes[: len(amounts)] > 0
+        is_counted[NO_DOMAIN] = is_counted[without : without + 1] = False
+        inside = amounts[is_counted]
+    return int(inside[inside.argmin()]) if len(inside) else _NO_MINIMUM

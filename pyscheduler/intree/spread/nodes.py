@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, ref
@@ -29,8 +29,6 @@ class EligibleDomains(NamedTuple):
 
     domains: Domains
     """Domain of each node of the cluster; NO_DOMAIN for nodes that are not eligible."""
-    non_empty: NDArray[np.intp]
-    """Ids of the domains with an eligible node, ascending."""
     topology: Domains
     """Domain of each node of the cluster, eligible or not."""
 
@@ -112,11 +110,12 @@ class EligibleDomainsCache(Generic[T]):
         return cached
 
 
-def has_all_topologies(topologies: list[Domains]) -> Mask:
-    """Return the mask of nodes that have all of the topologies."""
-    mask: Mask = topologies[0].ids != NO_DOMAIN
-    for topology in topologies[1:]:
-        mask &= topology.ids != NO_DOMAIN
+def has_all_topologies(topologies: Sequence[Domains]) -> Mask | None:
+    """Return the mask of nodes that have all of the topologies; None if every node has them."""
+    mask: Mask | None = None
+    for topology in topologies:
+        if len(topology.unlabelled):
+            mask = _and(mask, topology.ids != NO_DOMAIN)
     return mask
 
 
@@ -140,17 +139,24 @@ def matches_policies(
     return not spread.honors_taints or not has_untolerated(signature, taints, _HARD_TAINTS)
 
 
-def _policy_mask(spread: SpreadConstraint, signature: PodSignature, nodes: NodeTable) -> Mask:
-    mask = allowed(signature, nodes) if spread.honors_affinity else np.ones(len(nodes), np.bool_)
+def _policy_mask(spread: SpreadConstraint, signature: PodSignature, nodes: NodeTable) -> Mask | None:
+    """Return the mask of nodes that match the policies; None if every node does."""
+    mask: Mask | None = None
+    if spread.honors_affinity and not has_no_required_terms(signature):
+        mask = allowed(signature, nodes)
     if spread.honors_taints:
-        mask &= nodes.by_taints(lambda taints: has_untolerated(signature, taints, _HARD_TAINTS)) == 0
+        mask = _and(mask, nodes.by_taints(lambda taints: has_untolerated(signature, taints, _HARD_TAINTS)) == 0)
     return mask
+
+
+def _and(mask: Mask | None, other: Mask | None) -> Mask | None:
+    return other if mask is None else mask if other is None else mask & other
 
 
 def _eligible_domains(
     spreads: SpreadConstraints, topologies: list[Domains], signature: PodSignature, nodes: NodeTable, require_all: bool
 ) -> tuple[EligibleDomains, ...]:
-    everywhere = has_all_topologies(topologies) if require_all else np.ones(len(nodes), np.bool_)
+    everywhere = has_all_topologies(topologies) if require_all else None
     found: dict[Hashable, EligibleDomains] = {}
     eligible = []
     for spread, topology in zip(spreads, topologies, strict=True):
@@ -158,17 +164,18 @@ def _eligible_domains(
         identity = (id(topology), spread.honors_affinity, spread.honors_taints)
         if identity not in found:
             found[identity] = _eligible_domains_of(
-                topology, everywhere & _policy_mask(spread, signature, nodes), require_all
+                topology, _and(everywhere, _policy_mask(spread, signature, nodes)), require_all
             )
         eligible.append(found[identity])
     return tuple(eligible)
 
 
-def _eligible_domains_of(topology: Domains, mask: Mask, require_all: bool) -> EligibleDomains:
-    ids = topology.ids if require_all else missing_as_empty(topology)
-    inside = np.where(mask, ids, NO_DOMAIN)
-    non_empty = np.flatnonzero(np.bincount(inside)[1:]) + 1
-    return EligibleDomains(Domains(inside, topology.known), non_empty, topology, len(non_empty) == len(inside))
+def _eligible_domains_of(topology: Domains, mask: Mask | None, require_all: bool) -> EligibleDomains:
+    domains, is_all_labelled = topology, not len(topology.unlabelled)
+    if mask is not None or not (require_all or is_all_labelled):
+        ids = topology.ids if require_all else missing_as_empty(topology)
+        domains = Domains(ids if mask is None else np.where(mask, ids, NO_DOMAIN), topology.known)
+    return EligibleDomains(domains, topology, domains.is_one_per_node)
 
 
 def _key(spreads: SpreadConstraints, signature: PodSignature, require_all: bool) -> Hashable:

@@ -216,12 +216,12 @@ def _weighted(
     topologies = [each.topology for each in eligible]
     if len(feasible) < feasible.total:
         topologies = [feasible.topology(spread.key) for spread in spreads]
-    ignored = _lacking_any(topologies) if require_all else None
-    scored = len(feasible) - (int(np.count_nonzero(ignored)) if ignored is not None else 0)
+    is_scored = has_all_topologies(topologies) if require_all else None
+    scored = len(feasible) if is_scored is None else int(np.count_nonzero(is_scored))
     constraint_scores = []
     for spread, topology, domains in zip(spreads, topologies, eligible, strict=True):
         all_labelled = not len(domains.topology.unlabelled)
-        weight = _weight(scored if spread.key == HOSTNAME else _domains(topology, ignored))
+        weight = _weight(scored if spread.key == HOSTNAME else _domains(topology, is_scored))
         constraint_scores.append(ConstraintScore(spread, weight, all_labelled))
     return tuple(constraint_scores)
 
@@ -239,18 +239,10 @@ def _equivalence(constraint_scores: tuple[ConstraintScore, ...]) -> NodeEquivale
     return NodeEquivalence(keys, of_hosts)
 
 
-def _lacking_any(topologies: list[Domains]) -> Mask | None:
-    """Return the mask of nodes that lack a topology; None if no node does."""
-    for topology in topologies:
-        if len(topology.unlabelled):
-            return ~has_all_topologies(topologies)
-    return None
-
-
-def _domains(topology: Domains, ignored: Mask | None) -> int:
-    """Return the number of domains of nodes that are not ignored; nodes without the label are one more domain."""
-    if ignored is not None:
-        return int(np.count_nonzero(np.bincount(topology.ids[~ignored])))
+def _domains(topology: Domains, is_scored: Mask | None) -> int:
+    """Return the number of domains of the scored nodes; nodes without the label are one more domain."""
+    if is_scored is not None:
+        return int(np.count_nonzero(np.bincount(topology.ids[is_scored])))
     if len(topology.unlabelled):
         return int(np.count_nonzero(np.bincount(missing_as_empty(topology))))
     return topology.non_empty_count

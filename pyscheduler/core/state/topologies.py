@@ -1,0 +1,105 @@
+"""Domains of all nodes by label, which follow nodes that are added and removed without looking at the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.topology import NO_DOMAIN, Domains
+from pyscheduler.core.state.columns import CategoricalColumn, grown
+
+_MAX_TOPOLOGIES = 64
+
+
+class Topology(Domains):
+    """Domains of all nodes by one label. The ids are a view of its column, so that a moved row keeps its domain."""
+
+    __slots__ = ("_snapshot", "column")
+
+    def __init__(self, column: CategoricalColumn[str | None], n: int) -> None:
+        super().__init__(column.ids(slice(0, n), n), column.known)
+        self.column = column
+        self._snapshot: Domains | None = None
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        sizes = super().sizes
+        if len(sizes) < self.size:
+            sizes = self._sizes = grown(sizes, 2 * self.size)
+        return sizes[: self.size]
+
+    @property
+    def snapshot(self) -> Domains:
+        """The domains as they are; the same object until a node is added or removed."""
+        if self._snapshot is None:
+            self._snapshot = _Snapshot(self)
+        return self._snapshot
+
+    def resize(self, n: int, domain: int, change: int) -> None:
+        """Adapt to `n` nodes after one of a domain was added (1) or removed (-1)."""
+        sizes, count = self.sizes, self.non_empty_count
+        sizes[domain] += change
+        if domain != NO_DOMAIN and sizes.item(domain) == max(change, 0):
+            self._non_empty_count = count + change
+        self.ids, self._unlabelled, self._snapshot = self.column.ids(slice(0, n), n), None, None
+
+
+class _Snapshot(Domains):
+    """Domains of all nodes until one is added, removed or gets another domain."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Topology) -> None:
+        super().__init__(source.ids, source.known)
+        self._source = source
+
+    @property
+    def source(self) -> Domains:
+        return self._source
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return self._source.sizes
+
+    @property
+    def unlabelled(self) -> NDArray[np.intp]:
+        return self._source.unlabelled
+
+    @property
+    def non_empty_count(self) -> int:
+        return self._source.non_empty_count
+
+
+class Topologies:
+    """Cached topologies by label key."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Topology] = {}
+
+    def of(self, key: str, column: CategoricalColumn[str | None], n: int) -> Domains:
+        """Return the domains of all `n` nodes; the same object until one of these changes."""
+        topology = self._by_key.get(key)
+        if topology is None or topology.column is not column or topology.known is not column.known:
+            if len(self._by_key) >= _MAX_TOPOLOGIES:
+                self._by_key.clear()
+            topology = self._by_key[key] = Topology(column, n)
+        return topology.snapshot
+
+    def labels_changed(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        """Drop the topologies in which a node has another domain than before."""
+        for key in [key for key in self._by_key if before.get(key) != now.get(key)]:
+            del self._by_key[key]
+
+    def added(self, n: int) -> None:
+        """Include the last of `n` nodes, which is in the columns already."""
+        for key, topology in [*self._by_key.items()]:
+            if topology.known is topology.column.known:
+                topology.resize(n, topology.column.ids(slice(0, n), n).item(n - 1), 1)
+            else:
+                del self._by_key[key]  # the domains got new ids
+
+    def domains_of(self, row: int) -> list[tuple[Topology, int]]:
+        """Return the topologies, each with the domain of a row."""
+        return [(topology, topology.ids.item(row)) for topology in self._by_key.values()]
