@@ -24,13 +24,17 @@ Json = dict[str, Any]
 
 
 def pod_group_status(group: Mapping[str, Any], pods: Sequence[PodRecord], *, queue_is_open: bool) -> Json:
-    """Return the fields of the status that this controller writes."""
+    """Return the fields of the status that this controller writes.
+
+    Counts of 0 are None, which removes them. The kind has no status subresource, so an operator that updates the spec
+    writes the status too, without zeros, as Go omits them: a 0 written here again would start an endless exchange.
+    """
     counts = {phase: sum(pod.phase == phase for pod in pods) for phase in (RUNNING, SUCCEEDED, FAILED)}
     return {
         "phase": _phase(group, pods, counts, queue_is_open),
-        "running": sum(pod.phase == RUNNING and not pod.is_deleting for pod in pods),
-        "succeeded": counts[SUCCEEDED],
-        "failed": counts[FAILED],
+        "running": sum(pod.phase == RUNNING and not pod.is_deleting for pod in pods) or None,
+        "succeeded": counts[SUCCEEDED] or None,
+        "failed": counts[FAILED] or None,
     }
 
 

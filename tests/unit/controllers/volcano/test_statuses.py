@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.controllers.status_writer import status_patch
 from pyscheduler.controllers.volcano.pod_group_status import pod_group_status
 from pyscheduler.controllers.volcano.pods import PodRecord
 from pyscheduler.controllers.volcano.queue_status import is_open, queue_status
@@ -57,6 +58,21 @@ def test_group_of_a_closed_queue_is_pending_unless_it_was_inqueue(before: str, p
 def test_counts_of_a_pod_group() -> None:
     status = pod_group_status(group(), [WAITING, BOUND, RUNNING, TERMINATING, SUCCEEDED, FAILED], queue_is_open=True)
     assert [status[name] for name in ("running", "succeeded", "failed")] == [1, 1, 1]
+
+
+def test_update_of_an_operator_that_omits_zeros_is_not_reverted() -> None:
+    """The MPI operator updates the PodGroup at each of its events: each write after one would cause the next."""
+    pods = [RUNNING, RUNNING]
+    written = status_patch(group(), pod_group_status(group(), pods, queue_is_open=True))
+    assert written == {"status": {"phase": "Running", "running": 2}}
+    updated = group(**written["status"])
+    assert status_patch(updated, pod_group_status(updated, pods, queue_is_open=True)) is None
+
+
+def test_count_that_falls_to_zero_is_removed() -> None:
+    before = group(phase="Running", running=2, failed=0)
+    written = status_patch(before, pod_group_status(before, [SUCCEEDED, SUCCEEDED], queue_is_open=True))
+    assert written == {"status": {"phase": "Completed", "running": None, "succeeded": 2, "failed": None}}
 
 
 def test_group_without_a_minimum_needs_one_pod() -> None:
