@@ -97,6 +97,16 @@ def _pod(name: str, owner: Json, labels: Json, annotations: Json, restart_policy
     }
 
 
+def _labels_of_job(name: str) -> Json:
+    """Return the labels of the pods of a Job.
+
+    The Job itself is left out, and the custom resource owns its pods: the real control plane deletes pods of owners
+    that do not exist.
+    """
+    labels = {"controller-uid": f"uid-of-{name}", "job-name": name}
+    return labels | {f"batch.kubernetes.io/{key}": value for key, value in labels.items()}
+
+
 def _members(pods: Sequence[Json], version: str, group: str, task: str = "") -> list[Json]:
     """Return the pods with the reference to their PodGroup that an operator adds."""
     for each in pods:
@@ -204,7 +214,7 @@ def pytorch_job(job: Json, version: str) -> Application:
 
 
 def mpi_job(job: Json, version: str) -> Application:
-    """MPI operator: launcher and workers are one group, and workers are restarted by their kubelet."""
+    """MPI operator: launcher and workers are one group; a Job creates the launcher, which its kubelet restarts."""
     name = job["metadata"]["name"]
     labels = {"training.kubeflow.org/job-name": name, "training.kubeflow.org/operator-name": "mpi-operator"}
     workers = [
@@ -220,11 +230,45 @@ def mpi_job(job: Json, version: str) -> Application:
         )
         for i in range(2)
     ]
-    launcher_labels = {**labels, "training.kubeflow.org/job-role": "launcher"}
+    launcher_labels = {**labels, **_labels_of_job(f"{name}-launcher"), "training.kubeflow.org/job-role": "launcher"}
     launcher = _pod(f"{name}-launcher-x7k2p", job, launcher_labels, {}, "OnFailure")
     spec = _min_spec(3, 3) | ({} if version == VOLCANO else {"scheduleTimeoutSeconds": 0})
     members = _members([*workers, launcher], version, name)
     return Application(_group(version, name, job, spec), members, lacking="needs 3 cpu (2 free)")
+
+
+def train_job(train: Json, version: str) -> Application:
+    """Kubeflow Trainer: a JobSet with a Job of all nodes, which is one group."""
+    name = train["metadata"]["name"]
+    job_set = {
+        "jobset-name": name,
+        "jobset-uid": f"uid-of-{name}",
+        "replicatedjob-name": "node",
+        "replicatedjob-replicas": "1",
+        "global-replicas": "1",
+        "group-name": "default",
+        "group-replicas": "1",
+        "job-global-index": "0",
+        "job-group-index": "0",
+        "job-index": "0",
+        "job-key": "0174938cd5a8b7fe92412bbddce2d27482539032",
+        "restart-attempt": "0",
+    }
+    shared = {f"jobset.sigs.k8s.io/{key}": value for key, value in job_set.items()}
+    index = "batch.kubernetes.io/job-completion-index"
+    pods = [
+        _pod(
+            f"{name}-node-0-{i}-z7vxr",
+            train,
+            {**shared, **_labels_of_job(f"{name}-node-0"), "jobset.sigs.k8s.io/priority": "0", index: str(i)},
+            {**shared, index: str(i)},
+            "OnFailure",
+        )
+        for i in range(4)
+    ]
+    spec = _min_spec(4, 4) | ({} if version == VOLCANO else {"scheduleTimeoutSeconds": 60})
+    members = _members(pods, version, name)
+    return Application(_group(version, name, train, spec), members, lacking="needs 4 cpu (3 free)")
 
 
 def volcano_job(job: Json, version: str) -> Application:
@@ -267,6 +311,10 @@ OPERATORS = {
     },
     **{
         f"training operator, {name}": Operator("kubeflow.org/v1", "PyTorchJob", pytorch_job, api)
+        for name, api in (("Volcano", VOLCANO), ("scheduler-plugins", COSCHEDULING))
+    },
+    **{
+        f"Trainer, {name}": Operator("trainer.kubeflow.org/v1alpha1", "TrainJob", train_job, api)
         for name, api in (("Volcano", VOLCANO), ("scheduler-plugins", COSCHEDULING))
     },
     **{

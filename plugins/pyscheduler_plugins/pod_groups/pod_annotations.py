@@ -1,6 +1,7 @@
 """Pod groups without objects: annotations of the pods have the requirements, the same on all pods that wait for a node.
 
-A group without a name has the pods of one controller: a Job, a JobSet, or one replica of a LeaderWorkerSet.
+A group without a name has the pods of one controller: a Job, a JobSet, or one replica of a LeaderWorkerSet. Keys of
+labels divide the pods into groups with equal values: a JobSet into its Jobs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pyscheduler.api import Pod, PodGroup, PodGroupKey, PodSignature, Rejection,
 
 GROUP_NAME: Final = "pyscheduler.io/pod-group"
 MIN_COUNT: Final = "pyscheduler.io/pod-group-min-count"
+MATCH_LABEL_KEYS: Final = "pyscheduler.io/pod-group-match-label-keys"
+"""Label keys, separated by commas: pods with equal values of these labels are a group."""
 QUEUES: Final = ("pyscheduler.io/pod-group-queue", "scheduling.volcano.sh/queue-name")
 """Annotations with the name of the queue, of pods with and without a group; the first counts."""
 ROLE: Final = "pyscheduler.io/pod-group-role"
@@ -27,7 +30,7 @@ _ADDITIONS: Final = frozenset({*QUEUES, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY})
 """Annotations that add to the requirements of a group of any API."""
 REQUIREMENTS: Final = (MIN_COUNT, *_ADDITIONS)
 """Annotations with requirements of the group."""
-ALL: Final = frozenset({GROUP_NAME, MIN_COUNT, ROLE})
+ALL: Final = frozenset({GROUP_NAME, MIN_COUNT, MATCH_LABEL_KEYS, ROLE})
 _LABELS_OF_CONTROLLERS: Final = (
     ("JobSet", ("jobset.sigs.k8s.io/jobset-name",), "jobset.sigs.k8s.io/jobset-uid"),
     (
@@ -65,8 +68,19 @@ def first_of_signatures(members: Iterable[Pod]) -> list[Pod]:
 def key_of(pod: Pod) -> PodGroupKey | None:
     """Return the group that the annotations of a pod declare; None if they declare none."""
     if name := pod.annotations.get(GROUP_NAME):
-        return PodGroupKey(pod.namespace, name)
-    return _key_of_controller(pod) if MIN_COUNT in pod.annotations else None
+        key: PodGroupKey | None = PodGroupKey(pod.namespace, name)
+    else:
+        key = _key_of_controller(pod) if MIN_COUNT in pod.annotations else None
+    if key is None or MATCH_LABEL_KEYS not in pod.annotations:
+        return key
+    keys = _match_label_keys(pod)
+    if any(each not in pod.labels for each in keys):
+        return None
+    return key._replace(name="/".join((key.name, *(pod.labels[each] for each in keys))))
+
+
+def _match_label_keys(pod: Pod) -> list[str]:
+    return _listed(pod.annotations.get(MATCH_LABEL_KEYS, ""))
 
 
 def _key_of_controller(pod: Pod) -> PodGroupKey | None:
@@ -87,6 +101,9 @@ def missing(pod: Pod) -> str:
     """Return what the annotations of a pod without a group lack, "" if they declare nothing."""
     if ALL.isdisjoint(pod.annotations):
         return ""
+    for key in _match_label_keys(pod):
+        if key not in pod.labels:
+            return f"annotation {MATCH_LABEL_KEYS} requires label {key}"
     controller = " or a controller of the pod" if MIN_COUNT in pod.annotations else ""
     required = f"the name of the group in annotation {GROUP_NAME}{controller}"
     return f"annotation {min(ALL & pod.annotations.keys())} requires {required}"
@@ -118,7 +135,7 @@ def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Re
         if isinstance(value, Rejection):
             return value
         if value:
-            keys = [key.strip() for key in value.split(",") if key.strip()]
+            keys = _listed(value)
             if len(keys) > _MAX_TOPOLOGIES:
                 return _invalid(next(iter(members)), annotation, f"has more than {_MAX_TOPOLOGIES} node labels")
             topology += tuple(TopologyConstraint(key, required) for key in keys)
@@ -143,6 +160,10 @@ def common_value(annotation: str, members: Collection[Pod]) -> str | Rejection |
         if pod is not first and pod.annotations.get(annotation) != value:
             return _differ(annotation, first, pod)
     return value
+
+
+def _listed(value: str) -> list[str]:
+    return [each.strip() for each in value.split(",") if each.strip()]
 
 
 def _invalid(pod: Pod, annotation: str, why: str) -> Rejection:

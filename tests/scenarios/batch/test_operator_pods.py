@@ -1,6 +1,6 @@
 """Groups of workloads with pods as their operators create them, labels, annotations and owner references included.
 
-The pods were captured from JobSet, LeaderWorkerSet, KubeRay and the StatefulSet controller; each requests one cpu.
+The pods were captured from JobSet 0.13-devel, LeaderWorkerSet, KubeRay and the StatefulSet controller; each requests one cpu.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import Manifest, annotated, node, pod
+from tests.scenarios.batch.manifests import RACK, Manifest, annotated, node, pod
 
 JOB_SET, LWS = "jobset.sigs.k8s.io", "leaderworkerset.sigs.k8s.io"
 
@@ -158,3 +158,60 @@ def test_different_minimums_of_pods_that_wait_are_reported() -> None:
     cluster.advance(60)
     assert cluster.members("r-") == 0
     assert 'different annotations pyscheduler.io/pod-group-min-count: "4" and "3"' in cluster.message("r-head")
+
+
+def divided_job_set(name: str, jobs: int, minimum: int = 2, keys: str = "batch.kubernetes.io/job-name") -> list[Manifest]:
+    """Return the pods of replicas of one replicatedJob with two pods each, which are a group for each Job."""
+    pods = []
+    for job in range(jobs):
+        labels = {
+            f"{JOB_SET}/jobset-name": name,
+            f"{JOB_SET}/jobset-uid": f"uid-of-{name}",
+            f"{JOB_SET}/job-index": str(job),
+            "batch.kubernetes.io/job-name": f"{name}-workers-{job}",
+        }
+        for index in range(2):
+            owner = ("Job", f"{name}-workers-{job}")
+            pods.append(member(f"{name}-workers-{job}-{index}-x", minimum, owner, labels))
+            pods[-1]["metadata"]["annotations"]["pyscheduler.io/pod-group-match-label-keys"] = keys
+    return pods
+
+
+def test_each_job_of_a_job_set_is_a_group_if_its_label_is_a_match_label_key() -> None:
+    cluster = Cluster(node("n", 5))
+    cluster.submit(*divided_job_set("a", jobs=3))
+    cluster.advance(60)
+    bound = [cluster.members(f"a-workers-{job}-") for job in range(3)]
+    assert sorted(bound) == [0, 2, 2]
+    waiting = bound.index(0)
+    assert f"pod group default/JobSet/a/a-workers-{waiting} does not fit" in cluster.message(f"a-workers-{waiting}-0-x")
+
+
+def test_each_job_of_a_divided_job_set_is_in_one_rack() -> None:
+    cluster = Cluster(*(node(f"n{i}", 2, {RACK: f"r{i}"}) for i in range(3)))
+    pods = divided_job_set("a", jobs=3)
+    for each in pods:
+        each["metadata"]["annotations"]["pyscheduler.io/pod-group-required-topology"] = RACK
+    cluster.submit(*pods)
+    cluster.advance(60)
+    nodes = [{cluster.bindings[f"default/a-workers-{job}-{i}-x"] for i in range(2)} for job in range(3)]
+    assert [len(each) for each in nodes] == [1, 1, 1]
+
+
+def test_pods_with_equal_values_of_only_one_of_two_match_label_keys_are_in_different_groups() -> None:
+    cluster = Cluster(node("n", 4))
+    pods = divided_job_set("a", jobs=1, keys="batch.kubernetes.io/job-name, role")
+    for index, each in enumerate(pods):
+        each["metadata"]["labels"]["role"] = str(index)
+    cluster.submit(*pods)
+    cluster.advance(60)
+    assert cluster.members("a-") == 0
+    assert "pod group default/JobSet/a/a-workers-0/1 has only 1 of the 2 pods" in cluster.message("a-workers-0-1-x")
+
+
+def test_pod_without_a_match_label_key_is_rejected() -> None:
+    cluster = Cluster(node("n", 9))
+    cluster.submit(*divided_job_set("a", jobs=1, keys="role"))
+    cluster.advance(60)
+    assert cluster.members("a-") == 0
+    assert "annotation pyscheduler.io/pod-group-match-label-keys requires label role" in cluster.message("a-workers-0-0-x")
