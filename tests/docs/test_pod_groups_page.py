@@ -136,8 +136,26 @@ def zones_of_two_groups(template: Manifest) -> list[set[str]]:
     return [{zone for pod, zone in bindings.items() if f"/{group}-" in pod} for group in ("one", "two")]
 
 
+def templates() -> list[Manifest]:
+    """Return the parts of pod templates on the page."""
+    return [yaml.safe_load(block.text) for block in blocks(PAGE) if block.text.startswith("metadata:")]
+
+
+def test_each_job_of_a_job_set_is_a_group() -> None:
+    annotations = templates()[0]["metadata"]["annotations"]
+    members = pods(6, native=False, annotations=annotations)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True}
+    for index, each in enumerate(members):
+        del each["metadata"]["annotations"][GROUP_NAME]
+        job = f"js-workers-{index // 2}"
+        labels = {"jobset.sigs.k8s.io/jobset-name": "js", "jobset.sigs.k8s.io/jobset-uid": "1"}
+        each["metadata"]["labels"] = {**labels, "batch.kubernetes.io/job-name": job}
+        each["metadata"]["ownerReferences"] = [{**owner, "name": job, "uid": job}]
+    assert len(harness(node("n1", 5), *members).bindings) == 4
+
+
 def test_each_group_has_a_domain_of_its_own() -> None:
-    [template] = [yaml.safe_load(block.text) for block in blocks(PAGE) if block.text.startswith("metadata:")]
+    [_, template] = templates()
     one, two = zones_of_two_groups(template)
     assert len(one) == len(two) == len(one | two) - 1 == 1
     one, two = zones_of_two_groups({**template, "spec": {}})

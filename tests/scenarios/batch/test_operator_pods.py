@@ -1,6 +1,6 @@
 """Groups of workloads with pods as their operators create them, labels, annotations and owner references included.
 
-The pods were captured from JobSet 0.13-devel, LeaderWorkerSet, KubeRay and the StatefulSet controller; each requests one cpu.
+The pods were captured from JobSet, LeaderWorkerSet, KubeRay and the StatefulSet controller; each requests one cpu.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def test_different_minimums_of_pods_that_wait_are_reported() -> None:
     assert 'different annotations pyscheduler.io/pod-group-min-count: "4" and "3"' in cluster.message("r-head")
 
 
-def divided_job_set(name: str, jobs: int, minimum: int = 2, keys: str = "batch.kubernetes.io/job-name") -> list[Manifest]:
+def divided_job_set(name: str, jobs: int, keys: str = "batch.kubernetes.io/job-name") -> list[Manifest]:
     """Return the pods of replicas of one replicatedJob with two pods each, which are a group for each Job."""
     pods = []
     for job in range(jobs):
@@ -172,7 +172,7 @@ def divided_job_set(name: str, jobs: int, minimum: int = 2, keys: str = "batch.k
         }
         for index in range(2):
             owner = ("Job", f"{name}-workers-{job}")
-            pods.append(member(f"{name}-workers-{job}-{index}-x", minimum, owner, labels))
+            pods.append(member(f"{name}-workers-{job}-{index}-x", 2, owner, labels))
             pods[-1]["metadata"]["annotations"]["pyscheduler.io/pod-group-match-label-keys"] = keys
     return pods
 
@@ -214,4 +214,5 @@ def test_pod_without_a_match_label_key_is_rejected() -> None:
     cluster.submit(*divided_job_set("a", jobs=1, keys="role"))
     cluster.advance(60)
     assert cluster.members("a-") == 0
-    assert "annotation pyscheduler.io/pod-group-match-label-keys requires label role" in cluster.message("a-workers-0-0-x")
+    message = cluster.message("a-workers-0-0-x")
+    assert "annotation pyscheduler.io/pod-group-match-label-keys requires label role" in message
