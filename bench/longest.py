@@ -13,13 +13,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from bench.longest_calls import Row, timed
+from bench.longest_groups import measure_groups
 from bench.pod_features import POD_SPECS, Json
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
@@ -38,8 +40,7 @@ from pyscheduler.core.events import (
 )
 from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.core.state.cluster import DEFAULT_TOPOLOGY_KEYS
-from pyscheduler.shell.gc_tuning import CollectorBySize, GcTuning
-from pyscheduler.shell.loop import BURST
+from pyscheduler.shell.gc_tuning import GcTuning
 
 ZONES = 10
 PER_NODE = 2
@@ -79,17 +80,6 @@ WAITING: dict[str, tuple[Json, frozenset[str]]] = {
 """Spec fields of the pending pods, and the plugins that have rejected them."""
 SHAPES = 100
 """Templates of each kind."""
-
-
-class Row(NamedTuple):
-    """An event or attempt and its longest call, in milliseconds."""
-
-    what: str
-    longest: float
-    calls: int
-    """Calls of the machine until all work was done."""
-    first: float = 0.0
-    """Longest call of the first repetition, which may also build label columns."""
 
 
 class MachineFixture:
@@ -171,32 +161,6 @@ class MachineFixture:
 
     def _busy(self) -> bool:
         return self.machine.next_step is CycleStep.BACKLOG
-
-
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the CPU milliseconds and the result; then run the garbage collector as the scheduling loop does."""
-    began = time.process_time()
-    result = call()
-    spent = time.process_time() - began
-    collector.after(spent)
-    return spent * 1e3, result
-
-
-class Collector:
-    """Collects garbage as the scheduling loop does, after each burst."""
-
-    def __init__(self) -> None:
-        self._spent = 0.0
-        self._by_size = CollectorBySize()
-
-    def after(self, seconds: float) -> None:
-        self._spent += seconds
-        if self._spent >= BURST and gc.isenabled():
-            self._spent = 0.0
-            self._by_size.collect()
-
-
-collector = Collector()
 
 
 def node(name: str, i: int, cpu: str = "64", **labels: str) -> Json:
@@ -440,7 +404,7 @@ SHARED_FIXTURE_PARTS: dict[str, Callable[[MachineFixture], Iterator[Row]]] = {
     "events": measure_events,
     "reconfigured": measure_reconfigured,
 }
-PARTS = (*SHARED_FIXTURE_PARTS, "victims", "gang")
+PARTS = (*SHARED_FIXTURE_PARTS, "victims", "gang", "groups")
 
 
 def _measure_shared(
@@ -480,6 +444,8 @@ def main(nodes: int, pods: int, members: int, limit: float, only: str) -> None:
         rows += measure_victims(min(nodes, 1000))
     if "gang" in wanted:
         rows += measure_gang(min(nodes, 5000), members)
+    if "groups" in wanted:
+        rows += measure_groups(min(nodes, 5000), members)
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table(rows, limit))
     sys.exit(any(row.longest > limit for row in rows))
