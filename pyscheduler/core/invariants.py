@@ -13,9 +13,10 @@ from pyscheduler.core.state.node import NodeRow
 
 def validate(context: Context) -> None:
     """Raise AssertionError if the machine's state is inconsistent."""
-    _check_stages(context)
+    if not context.state.is_dry_run:  # a paused attempt has removed pods from their nodes
+        _check_stages(context)
+        _check_assumed_pods(context)
     _check_pods_exist(context)
-    _check_assumed_pods(context)
     _check_unconfirmed(context)
     _check_suspended_attempt(context)
     _check_in_flight(context)

@@ -18,6 +18,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.steps import exhaust
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import Context, SuspendedAttempt
 from pyscheduler.core.extenders.extender import (
@@ -92,7 +93,7 @@ def _attempt(
                 outcome = yield from run_post_filter_with_extenders(
                     session, runtime.profile, result, context.state, context.instrument
                 )
-            return handle_fit_error(context, runtime.profile, session.cycle, queued, result, outcome)
+            return exhaust(handle_fit_error(context, runtime.profile, session.cycle, queued, result, outcome))
     except PluginFailed as failed:
         return handle_plugin_failure(context, queued, failed, session.cycle.now)
     except ExtenderFailed as failed:

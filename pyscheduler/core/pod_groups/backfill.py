@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.pod_groups.head_search import HeadSearch
 from pyscheduler.core.pod_groups.members import was_unschedulable
@@ -39,7 +40,7 @@ _CANDIDATES = 8
 """Number of groups that are tried as the next head, each with several dry runs."""
 
 
-def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
+def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> Steps[None]:
     """Reserve nodes for the first group that lacks room, unless it is the one that is attempted now.
 
     After a restart this is known from the conditions of the pods: those behind the head might start in its room.
@@ -61,7 +62,7 @@ def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
             continue
         if entry is reservations.first:
             return
-        if _reserve(context, entry, now):
+        if (yield from _reserve(context, entry, now)):
             reservations.first = None
             return
         if not reservations.is_unfit(entry, now):
@@ -81,7 +82,7 @@ def _may_be_head(context: Context, entry: QueuedPodGroup, queued: QueuedPodGroup
     return lacks_room and context.queue.is_queued(entry)
 
 
-def check_reservation(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now: float) -> str:
+def check_reservation(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now: float) -> Steps[str]:
     """Return why a placed group has to wait, and undo it; "" if it may start, maybe on other nodes."""
     current = context.reservations.current
     if current is None or current.head is queued:
@@ -90,18 +91,19 @@ def check_reservation(context: Context, queued: QueuedPodGroup, search: Placemen
     if not any(each.node_name in current.nodes for each in late):
         return ""
     if comes_before(context, queued, current.head) or _is_nominated(context, queued.pods):
-        _reserve_or_end(context, current.head, now)
+        yield from _reserve_or_end(context, current.head, now)
         return ""
-    search.undo()
-    if _has_precedence(context, queued, current.head) and search.run(queued.members.values()):
-        _reserve_or_end(context, current.head, now)
+    yield from search.undo_in_steps()
+    members = queued.members.values()
+    if _has_precedence(context, queued, current.head) and (yield from search.run_in_steps(members)):
+        yield from _reserve_or_end(context, current.head, now)
         return ""
-    if search.run(queued.members.values(), _unreserved_nodes(context, current)):
+    if (yield from search.run_in_steps(members, _unreserved_nodes(context, current))):
         return ""
-    if _may_fit_besides(current, late) and search.run(queued.members.values()):
-        if _fits_besides(context, current, late, now):
+    if _may_fit_besides(current, late) and (yield from search.run_in_steps(members)):
+        if (yield from _fits_besides(context, current, late, now)):
             return ""
-        search.undo()
+        yield from search.undo_in_steps()
     return f"would delay {current.head.title}, which {_start_time(current, now)}"
 
 
@@ -113,7 +115,7 @@ def end_attempt(
     now: float,
     *,
     may_start: bool,
-) -> dict[str, Failure]:
+) -> Steps[dict[str, Failure]]:
     """Reserve nodes for a group that lacks room, and return its failures with the pods that run too long.
 
     `may_start` is False if the group was neither placed nor preempts.
@@ -130,7 +132,7 @@ def end_attempt(
     if queued.lacks_room and current is None and is_preceded:
         context.reservations.vacate()
     elif queued.lacks_room and (current is None or is_head or comes_before(context, queued, current.head)):
-        if _reserve(context, queued, now):
+        if (yield from _reserve(context, queued, now)):
             return {
                 uid: _with_overrun(context, _with_start(context, failure), now) for uid, failure in failures.items()
             }
@@ -174,13 +176,13 @@ def end_reservation(context: Context, now: float) -> None:
     _wake_delayed(context, now)
 
 
-def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
+def _reserve(context: Context, head: QueuedPodGroup, now: float) -> Steps[bool]:
     """Reserve nodes for a group that lacks room. Return False if it fits now, or would not fit even later."""
     group, before = context.groups.requirements(head.key), context.reservations.current
     if not isinstance(group, PodGroup) or context.reservations.is_unfit(head, now):
         return False
     search = HeadSearch(context, head, group, now)
-    found = search.again(before) if before is not None and before.head is head else search.run()
+    found = yield from (search.again(before) if before is not None and before.head is head else search.run())
     if found is None:
         context.reservations.set_unfit(head, now)
         return False
@@ -193,9 +195,9 @@ def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
     return True
 
 
-def _reserve_or_end(context: Context, head: QueuedPodGroup, now: float) -> None:
+def _reserve_or_end(context: Context, head: QueuedPodGroup, now: float) -> Steps[None]:
     """Reserve other nodes for the head after another group has been placed, or end its reservation."""
-    if not _reserve(context, head, now):
+    if not (yield from _reserve(context, head, now)):
         end_reservation(context, now)
 
 
@@ -252,10 +254,12 @@ def _may_fit_besides(current: Reservation, late: Sequence[AssumedPod]) -> bool:
     return current.time != UNKNOWN and not current.refuses(_requests(late))
 
 
-def _fits_besides(context: Context, current: Reservation, late: Sequence[AssumedPod], now: float) -> bool:
+def _fits_besides(context: Context, current: Reservation, late: Sequence[AssumedPod], now: float) -> Steps[bool]:
     """Return True, and move the reservation to other nodes, if the head fits in time beside these assumed pods."""
     group = context.groups.requirements(current.head.key)
-    found = HeadSearch(context, current.head, group, now).at(current.time) if isinstance(group, PodGroup) else None
+    found: Reservation | None = None
+    if isinstance(group, PodGroup):
+        found = yield from HeadSearch(context, current.head, group, now).at(current.time)
     if found is None:
         current.refusals.append(_requests(late))
         return False

@@ -27,7 +27,7 @@ from pyscheduler.api.topology import NO_DOMAIN
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.pod_groups.member_kinds import MemberKind, Remaining, kinds_of
 from pyscheduler.core.pod_groups.room import Floats, members_per_node, relative_room, without_delegated
-from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP
+from pyscheduler.core.pod_groups.steps import StepCounter
 from pyscheduler.core.preemption.dry_run import depends_on_own_row
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.kernels import Rows
@@ -93,6 +93,7 @@ class Backtracking:
         self._placement = placement
         self._left = len(members) + BACKTRACKS
         self._choices: list[_Choice] = []
+        self._step = StepCounter()
         self._fits = np.zeros(len(self._state), np.uint64)
         """Kinds of which a member fits on each row before any is placed, as bits."""
         self._scarcity: dict[int, float] = {}
@@ -111,9 +112,9 @@ class Backtracking:
 
     def _sort_kinds(self) -> Steps[None]:
         """Find the places of all kinds, and sort the kinds by them."""
-        for i, kind in enumerate(self._kinds, 1):
-            if i % MEMBERS_PER_STEP == 0:
-                yield
+        for kind in self._kinds:
+            yield from self._step.pause()
+            self._step.work += 1
             self._find_places(kind)
         self._kinds.sort(key=lambda kind: -kind.scarcity)
         self._attracted = [kind for kind in self._kinds if kind.selectors]
@@ -152,9 +153,9 @@ class Backtracking:
         """Place enough members. Return those that were left out; None if too few have a node."""
         yield from self._sort_kinds()
         while (choice := self._next()) is not None:
-            if self._left % MEMBERS_PER_STEP == 0:
-                yield
+            yield from self._step.pause()
             while not self._take(choice):
+                yield from self._step.pause()
                 stuck = choice.stuck | choice.kind.bit
                 self._count_chosen(choice, -1)
                 if self._left <= 0 or not self._go_back(stuck):
@@ -172,6 +173,7 @@ class Backtracking:
         """Place the member on the next of its rows. Return False if none is left."""
         while choice.rows and self._left > 0 and choice.tries > 0:
             self._left -= 1
+            self._step.work += 1
             choice.tries -= 1
             choice.row = choice.rows.pop(self._position(choice))
             if choice.row == _SKIPPED or self._placement.place(choice.queued, choice.row) is None:

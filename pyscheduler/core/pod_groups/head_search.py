@@ -6,7 +6,9 @@ import numpy as np
 
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups.dry_run import place_without
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
 from pyscheduler.core.pod_groups.removal_order import fewest
 from pyscheduler.core.pod_groups.reservation import Reservation
@@ -29,26 +31,26 @@ class HeadSearch:
         self._room = FreedRoom(context.state.table(), least, self._ending.rows, self._ending.requests)
         self._needed = context.groups.needed_count(group)
 
-    def run(self) -> Reservation | None:
+    def run(self) -> Steps[Reservation | None]:
         """Return the earliest reservation, without nodes if the group fits now; None if it does not fit even later."""
-        return self._earliest(len(self._ending))
+        return (yield from self._earliest(len(self._ending)))
 
-    def again(self, last: Reservation) -> Reservation | None:
+    def again(self, last: Reservation) -> Steps[Reservation | None]:
         """Return an earlier reservation than the last one, otherwise the last one if the group still fits there.
 
         Nodes that do not change with every attempt become free at last. Without a time, they change only if others
         have more room.
         """
         time = max(last.time, self._now)
-        nodes = self._place(self._count_until(time), last.nodes)
+        nodes = yield from self._place(self._count_until(time), last.nodes)
         if nodes is None:
-            return self.run()
-        if (earlier := self._earliest(self._ending.count_until(time, is_included=False))) is not None:
+            return (yield from self.run())
+        if (earlier := (yield from self._earliest(self._ending.count_until(time, is_included=False)))) is not None:
             return earlier
-        closer = self._closer_nodes(last.nodes) if time == UNKNOWN else None
+        closer = (yield from self._closer_nodes(last.nodes)) if time == UNKNOWN else None
         return self._reservation(time, closer or nodes)
 
-    def _closer_nodes(self, last: frozenset[str]) -> frozenset[str] | None:
+    def _closer_nodes(self, last: frozenset[str]) -> Steps[frozenset[str] | None]:
         """Return nodes that have room for more members now than the last ones; None if there are none.
 
         Without declared run times, the pods on the last nodes may run forever while those on other nodes end.
@@ -60,12 +62,12 @@ class HeadSearch:
         if int(free[order[:count]].sum()) <= most:
             return None
         names = frozenset(self._context.state.rows[row].name for row in order[:count].tolist())
-        nodes = self._place_after(len(self._ending), names)
+        nodes = yield from self._place_after(len(self._ending), names)
         return nodes if nodes and int(free[table.named(nodes)].sum()) > most else None
 
-    def at(self, time: float) -> Reservation | None:
+    def at(self, time: float) -> Steps[Reservation | None]:
         """Return the reservation for a time; None if the group does not fit then."""
-        nodes = self._place_after(self._count_until(time))
+        nodes = yield from self._place_after(self._count_until(time))
         return None if nodes is None else self._reservation(time, nodes)
 
     def _own_pods(self) -> set[str]:
@@ -77,12 +79,12 @@ class HeadSearch:
     def _count_until(self, time: float) -> int:
         return self._ending.count_until(time, is_included=True)
 
-    def _earliest(self, most: int) -> Reservation | None:
+    def _earliest(self, most: int) -> Steps[Reservation | None]:
         """Return the earliest reservation after at most a number of ends."""
         least = self._room.fewest(self._needed)
         if least is None or least > most:
             return None
-        found = fewest(least, most, self._place_after)
+        found = yield from fewest(least, most, self._place_after)
         if found is None:
             return None
         ended, nodes = found
@@ -90,20 +92,20 @@ class HeadSearch:
             return self._reservation(self._now, frozenset())
         time = self._ending.time(ended - 1)
         # What is free already would be idle until then.
-        occupied = fewest(ended, self._count_until(time), self._place_instead)
+        occupied = yield from fewest(ended, self._count_until(time), self._place_instead)
         return self._reservation(time, nodes if occupied is None else occupied[1])
 
     def _reservation(self, time: float, nodes: frozenset[str]) -> Reservation:
         requests = (pod.requests.effective for pod in self._head.templates())
         return Reservation(self._head, time, nodes, frozenset().union(*requests))
 
-    def _place_instead(self, ended: int) -> frozenset[str] | None:
+    def _place_instead(self, ended: int) -> Steps[frozenset[str] | None]:
         """Return nodes that the first pods to end leave, on which the group fits then; None if there are none."""
         rows = self._context.state.rows
         names = (rows[row].name for row in set(self._ending.rows[:ended].tolist()))
-        return self._place_after(ended, frozenset(names))
+        return (yield from self._place_after(ended, frozenset(names)))
 
-    def _place_after(self, ended: int, within: frozenset[str] | None = None) -> frozenset[str] | None:
+    def _place_after(self, ended: int, within: frozenset[str] | None = None) -> Steps[frozenset[str] | None]:
         """Return the nodes on which the group fits after a number of ends; None if there are none.
 
         Only pods on nodes that may take a member are removed.
@@ -111,9 +113,9 @@ class HeadSearch:
         room = self._room.members(ended)
         if int(room.sum()) < self._needed:
             return None
-        return self._place(ended, within, room > 0)
+        return (yield from self._place(ended, within, room > 0))
 
-    def _place(self, ended: int, names: frozenset[str] | None, on: Mask | None = None) -> frozenset[str] | None:
+    def _place(self, ended: int, names: frozenset[str] | None, on: Mask | None = None) -> Steps[frozenset[str] | None]:
         """Return the nodes of the members that the group needs after a number of ends; None if it does not fit.
 
         The members get nodes of these names; pods on other nodes, and on those that are not in `on`, are not removed.
@@ -122,13 +124,7 @@ class HeadSearch:
         within: Mask | None = None if names is None else table.named(names)
         nodes = np.ones(len(table), np.bool_) if on is None else on
         count = len(self._head.members) if group.min_count_by_role or group.subgroups else self._needed
-        with context.state.dry_run():
-            for pod in self._ending.pods_on(nodes if within is None else nodes & within, ended):
-                context.state.remove(pod.uid)
-            search = placement_search(context, group, self._now)
-            try:
-                if not search.run(self._head.members.values(), within):
-                    return None
-                return frozenset(assumed.node_name for assumed in search.placed[:count])
-            finally:
-                search.undo()
+        removed = self._ending.pods_on(nodes if within is None else nodes & within, ended)
+        search = placement_search(context, group, self._now)
+        found = yield from place_without(context.state, search, self._head.members.values(), removed, within)
+        return None if found is None else frozenset([*found.values()][:count])

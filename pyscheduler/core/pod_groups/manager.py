@@ -17,6 +17,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import QuotaPlugin
 from pyscheduler.api.resources import PODS, Amounts
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups import subgroups
@@ -25,6 +26,7 @@ from pyscheduler.core.pod_groups.group_results import changed_groups, pod_group_
 from pyscheduler.core.pod_groups.members import POD_GROUP, SINGLE_POD, PodGroupStates
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
+from pyscheduler.core.pod_groups.steps import RECORDS_PER_STEP
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
 from pyscheduler.core.pod_groups.usage import GroupUsage, QueueRequests
 
@@ -307,36 +309,53 @@ class PodGroupManager(PodGroupStates):
         if quota is None:
             return
         self._settle_claims()
+        self._report_terminating()
+        for key, usage in self.usage.take_stale():
+            self._report_usage_of(quota, key, usage)
+
+    def report_usage_in_steps(self) -> Steps[None]:
+        """Pass changed usage to the Quota plugin as `report_usage` does; yields after some groups."""
+        if (quota := self.quota) is not None:
+            self._settle_claims()
+            self._report_terminating()
+            while len(self.usage.stale) > RECORDS_PER_STEP:
+                for key, usage in self.usage.take_stale(RECORDS_PER_STEP):
+                    self._report_usage_of(quota, key, usage)
+                yield
+            self.report_usage()
+
+    def _report_terminating(self) -> None:
         for of_queue, amounts in self._terminating.take_stale():
             self.call_quota(None, QuotaPlugin.set_terminating, of_queue, amounts)
             used: QueueRequests = (of_queue.queue, amounts, {}, False, of_queue.accounts)
             self._reported.set(of_queue.key, used if amounts else None)
-        for key, usage in self.usage.take_stale():
-            self.usage.refused.discard(key)
-            group = self.accounted(key) if usage is not None and key in self._groups else None
-            if usage is None or group is None:
-                self._queues_in_use.remove(key)
-                self.call_quota(None, QuotaPlugin.remove_usage, key)
-                self._reported.set(key, None)
-                continue
-            state = self._groups[key]
-            may_start = self._may_start(group)
-            reserved: Mapping[str, int] = self.usage.reserved(key) if may_start else {}
-            claimed, kept = self._claims.amounts(Holder(key, PLACED)), self._claims.amounts(Holder(key, RESERVED))
-            if (reserved or kept) and self._may_not_reserve(quota, group, usage, sum_of((reserved, kept))):
-                self.usage.refused.add(key)
-                reserved, kept = {}, {}
-            allocated, pending = usage.reported(reserved)
-            if claimed or kept:
-                allocated = sum_of((allocated, claimed, kept))
-            if key in self.usage.infeasible or not may_start:
-                pending = {}  # no share is kept for a group that cannot start
-            is_started = bool(state.placed or reserved or kept)
-            self._queues_in_use.set(group, is_used=bool(state.placed))
-            if group.accounts:
-                self.call_quota(None, QuotaPlugin.set_placed, group, len(state.placed) or int(is_started))
-            self.call_quota(None, QuotaPlugin.set_usage, group, allocated, pending)
-            self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
+
+    def _report_usage_of(self, quota: QuotaPlugin, key: PodGroupKey, usage: GroupUsage | None) -> None:
+        self.usage.refused.discard(key)
+        group = self.accounted(key) if usage is not None and key in self._groups else None
+        if usage is None or group is None:
+            self._queues_in_use.remove(key)
+            self.call_quota(None, QuotaPlugin.remove_usage, key)
+            self._reported.set(key, None)
+            return
+        state = self._groups[key]
+        may_start = self._may_start(group)
+        reserved: Mapping[str, int] = self.usage.reserved(key) if may_start else {}
+        claimed, kept = self._claims.amounts(Holder(key, PLACED)), self._claims.amounts(Holder(key, RESERVED))
+        if (reserved or kept) and self._may_not_reserve(quota, group, usage, sum_of((reserved, kept))):
+            self.usage.refused.add(key)
+            reserved, kept = {}, {}
+        allocated, pending = usage.reported(reserved)
+        if claimed or kept:
+            allocated = sum_of((allocated, claimed, kept))
+        if key in self.usage.infeasible or not may_start:
+            pending = {}  # no share is kept for a group that cannot start
+        is_started = bool(state.placed or reserved or kept)
+        self._queues_in_use.set(group, is_used=bool(state.placed))
+        if group.accounts:
+            self.call_quota(None, QuotaPlugin.set_placed, group, len(state.placed) or int(is_started))
+        self.call_quota(None, QuotaPlugin.set_usage, group, allocated, pending)
+        self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
 
     def _settle_claims(self) -> None:
         """Bring up to date which groups the claims count toward."""
@@ -477,23 +496,3 @@ class PodGroupManager(PodGroupStates):
                     if event.old is not None or not group.is_tree:  # a new object moves no pods away from a root
                         self._regroup(group)
                     group.invalidate()
-
-    def _regroup(self, group: PodGroupState) -> None:
-        """Move members to another group if an object has changed it: that of the root of their CompositePodGroups."""
-        adopted = len(self._adopted)
-        for pod in [pod for pod in group.pods.values() if self._group_of(pod) != group.key]:
-            was_placed = pod.uid in group.placed
-            self.remove(pod.uid)
-            self.set_pod(pod)
-            if was_placed:
-                self.place(pod.uid)
-            self.regrouped[pod.uid] = None
-        for pod in [pod for pod in group.succeeded.values() if self._group_of(pod) != group.key]:
-            self.add_succeeded(pod)
-        del self._adopted[adopted:]  # their usage has been counted since their start
-
-    def take_changed(self) -> list[PodGroupKey]:
-        """Return the groups with other members or requirements since the last call, removed groups included."""
-        changed = list(self.changed)
-        self.changed.clear()
-        return changed

@@ -300,6 +300,26 @@ class PodGroupStates:
         recounted, self._claims.recounted = self._claims.recounted, {}
         return recounted
 
+    def take_changed(self) -> list[PodGroupKey]:
+        """Return the groups with other members or requirements since the last call, removed groups included."""
+        changed = list(self.changed)
+        self.changed.clear()
+        return changed
+
+    def _regroup(self, group: PodGroupState) -> None:
+        """Move members to another group if an object has changed it: that of the root of their CompositePodGroups."""
+        adopted = len(self._adopted)
+        for pod in [pod for pod in group.pods.values() if self._group_of(pod) != group.key]:
+            was_placed = pod.uid in group.placed
+            self.remove(pod.uid)
+            self.set_pod(pod)
+            if was_placed:
+                self.place(pod.uid)
+            self.regrouped[pod.uid] = None
+        for pod in [pod for pod in group.succeeded.values() if self._group_of(pod) != group.key]:
+            self.add_succeeded(pod)
+        del self._adopted[adopted:]  # their usage has been counted since their start
+
     def size_of(self, pod: Pod) -> tuple[int, int]:
         """Return a sort key of pods: what their claims request, and what they request themselves."""
         claims = self._claims_of(pod).values() if pod.spec.resource_claims else ()

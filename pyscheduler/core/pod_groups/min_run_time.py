@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from pyscheduler.api.pod_group import EvictionRank, EvictionUnit, PodGroup
 from pyscheduler.api.pod_group_plugins import QuotaPlugin
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.context import Context
 
 _MOST_SEARCHES = 8
@@ -72,25 +73,25 @@ class MinRunTime:
             return "pods of a group in its turn are not evicted."
         return f"pods are not evicted before they have run for {self._longest:g} s."
 
-    def first_time(self, search: Callable[[], bool]) -> float | None:
+    def first_time(self, search: Callable[[], Steps[bool]]) -> Steps[float | None]:
         """Return when enough units may be evicted; None if not even all of them suffice.
 
         `search` returns True if those that are evictable `at` a time suffice.
         """
         ends = sorted(self._ends)
-        if not ends or not self._suffices(search, ends[-1]):
+        if not ends or not (yield from self._suffices(search, ends[-1])):
             return None
         too_few, enough = -1, len(ends) - 1
         for _ in range(_MOST_SEARCHES):
             if enough - too_few <= 1:
                 return ends[enough]
             middle = (too_few + enough) // 2
-            if self._suffices(search, ends[middle]):
+            if (yield from self._suffices(search, ends[middle])):
                 enough = middle
             else:
                 too_few = middle
         return ends[too_few + 1]
 
-    def _suffices(self, search: Callable[[], bool], at: float) -> bool:
+    def _suffices(self, search: Callable[[], Steps[bool]], at: float) -> Steps[bool]:
         self.at = at
-        return search()
+        return (yield from search())

@@ -45,7 +45,7 @@ from pyscheduler.core.pod_groups.placement_candidates import (
     tightest_first,
 )
 from pyscheduler.core.pod_groups.room import lacking_resources, requests_of_nodes, without_delegated
-from pyscheduler.core.pod_groups.steps import MEMBERS_PER_STEP
+from pyscheduler.core.pod_groups.steps import StepCounter
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.queue.queued_pod_group import MemberPods
 from pyscheduler.core.scheduling.binding import assume, forget_pod
@@ -91,6 +91,7 @@ class PlacementSearch:
         """Number of members that the quota of the queue allows, as checked before the first is placed."""
         self._nominations: dict[str, str] = {}
         self._freed = len(context.queue.nominator.freed)
+        self._step = StepCounter()
 
     def run(self, members: Iterable[QueuedPod], allowed: Mask | None = None) -> bool:
         """Place the members in one step, as `run_in_steps` does."""
@@ -163,7 +164,7 @@ class PlacementSearch:
             nodes = ((each.pod.uid, context.state.info(each.node_name)) for each in self.placed)
             rows = {uid: node.row for uid, node in nodes if node is not None}
             found.append(ScoredPlacement(rows, self.failures, scores))
-            self.undo()
+            yield from self.undo_in_steps()
         if not found:
             self.candidate_count = len(candidates)
             if first is None:  # all lack resources: one is tried for the reasons
@@ -186,9 +187,8 @@ class PlacementSearch:
         """Place the members as they were before. Return False if one does not fit any more; then none is placed."""
         by_uid = {queued.pod.uid: queued for queued in members}
         self.failures = dict(placement.failures)
-        for i, (uid, row) in enumerate(placement.nodes.items(), 1):
-            if i % MEMBERS_PER_STEP == 0:
-                yield
+        for uid, row in placement.nodes.items():
+            yield from self._step.pause()
             if (failure := self.place(by_uid[uid], row)) is not None:
                 self.failures[uid] = failure
                 self.undo()
@@ -232,13 +232,13 @@ class PlacementSearch:
             return True
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
         self.fitting_members = frozenset(assumed.pod.uid for assumed in self.placed)
-        self.undo()
+        yield from self.undo_in_steps()
         if not self._may_fit_in_another_way(largest_first, self._context.groups.needed_count(self._group)):
             return False
         failures = self.failures
         if (yield from self._place_with_backtracking(largest_first)) and self._is_feasible(largest_first):
             return True
-        self.undo()
+        yield from self.undo_in_steps()
         self.failures = failures
         return False
 
@@ -283,12 +283,18 @@ class PlacementSearch:
 
     def undo(self) -> None:
         """Forget all placed members, the last one first."""
-        while self.placed:
+        exhaust(self.undo_in_steps())
+
+    def undo_in_steps(self, count: int = 0) -> Steps[None]:
+        """Forget the placed members but the first `count` ones, the last one first; yields after some members."""
+        while len(self.placed) > count:
+            yield from self._step.pause()
             self.forget(self.placed[-1])
 
     def forget(self, assumed: AssumedPod) -> None:
         """Forget a placed member, and nominate it again to the node that it was nominated to."""
         nominator = self._context.queue.nominator
+        self._step.work += 1
         if self.placed[-1] is assumed:
             self.placed.pop()  # to search it from the front takes long in groups of thousands
         else:
@@ -319,8 +325,7 @@ class PlacementSearch:
         rejected: dict[PodSignature, Failure] = {}
         attracts = any(map(required_affinity, {queued.pod.signature for queued in members}))
         for i, queued in enumerate(members):
-            if i and i % MEMBERS_PER_STEP == 0:
-                yield
+            yield from self._step.pause()
             signature = queued.pod.signature
             failure = rejected.get(signature) or self.place(queued)
             if failure is None:
@@ -337,9 +342,8 @@ class PlacementSearch:
 
     def _place_again(self, members: Sequence[QueuedPod]) -> Steps[None]:
         """Place the members that may have waited for a pod that they have affinity to."""
-        for i, queued in enumerate(members, 1):
-            if i % MEMBERS_PER_STEP == 0:
-                yield
+        for queued in members:
+            yield from self._step.pause()
             if self.place(queued) is None:
                 del self.failures[queued.pod.uid]
 
@@ -384,6 +388,7 @@ class PlacementSearch:
     def place(self, queued: QueuedPod, row: int | None = None) -> Failure | None:
         """Assume a member on the node of a row, or on its best node. Return why that failed, or None."""
         context, pod = self._context, queued.pod
+        self._step.work += 1
         if len(self.placed) >= self._within_quota and (
             reason := context.groups.exceeded(self._group, context.groups.requests_of(self._group, (pod,)))
         ):

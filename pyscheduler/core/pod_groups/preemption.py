@@ -16,7 +16,9 @@ from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.resources import PODS
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups.dry_run import place_without
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.eviction_units import (
     eviction_order,
@@ -27,6 +29,7 @@ from pyscheduler.core.pod_groups.eviction_units import (
     on_unusable_nodes,
 )
 from pyscheduler.core.pod_groups.min_run_time import MinRunTime
+from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.removal_order import PutBackBound, RemovalOrder, fewest
 from pyscheduler.core.pod_groups.room import free_amounts
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
@@ -73,17 +76,20 @@ class GroupPreemptionSearch:
         self._last_placement: tuple[tuple[frozenset[str], frozenset[str]], dict[str, str]] | None = None
         """The last placement: UIDs of the removed pods, of pods without usage, and the node of each member."""
 
-    def first_time(self) -> float | None:
+    def first_time(self) -> Steps[float | None]:
         """Return when enough pods have run for their minimum time to be evicted, after a `run` without victims."""
-        is_over_quota = self._is_over_quota
-        return self._min_run_time.first_time(lambda: isinstance(self.run(is_over_quota=is_over_quota), GroupPreemption))
+
+        def search() -> Steps[bool]:
+            return isinstance((yield from self.run(is_over_quota=self._is_over_quota)), GroupPreemption)
+
+        return (yield from self._min_run_time.first_time(search))
 
     @property
     def min_run_reason(self) -> str:
         """Reason why the pods are not evicted earlier."""
         return self._min_run_time.reason
 
-    def run(self, *, is_over_quota: bool = False) -> GroupPreemption | str | None:
+    def run(self, *, is_over_quota: bool = False) -> Steps[GroupPreemption | str | None]:
         """Return the victims and the nodes of the members; None if the group does not fit without any of them.
 
         With queues, the victims are pods of lower priority of the group's own queue, or those that it may reclaim from
@@ -92,20 +98,20 @@ class GroupPreemptionSearch:
         """
         self._is_over_quota = is_over_quota
         terminating = self._terminating_pods()
-        needed = self._fewest(terminating) if terminating or self._may_suffice() else None
+        needed = (yield from self._fewest(terminating)) if terminating or self._may_suffice() else None
         if needed is None and self._context.groups.quota is not None:
-            reclaimed = self._reclaim()
+            reclaimed = yield from self._reclaim()
             if isinstance(reclaimed, str):
                 return None if is_over_quota else reclaimed
             needed = reclaimed or None
         if needed is None:
             return None
-        removed = self._without_unneeded(needed, terminating)
-        nodes = self._place(removed, terminating)
+        removed = yield from self._without_unneeded(needed, terminating)
+        nodes = yield from self._place(removed, terminating)
         assert nodes is not None, "the group fits without these units"
         return GroupPreemption(nodes, _by_node(self._context, _pods_of(removed)))
 
-    def failures_without_candidates(self, failures: Sequence[Failure]) -> Sequence[Failure]:
+    def failures_without_candidates(self, failures: Sequence[Failure]) -> Steps[Sequence[Failure]]:
         """Return why members have no node even without all pods that may be evicted for the group; () if it fits.
 
         `failures` are those with all pods, which are returned if none may be evicted.
@@ -116,13 +122,9 @@ class GroupPreemptionSearch:
         gone = {pod.uid: pod for pod in (*self._terminating_pods(), *self._of_lower_priority().pods, *_pods_of(units))}
         if not gone:
             return failures
-        with context.groups.without_usage(gone.values()), context.state.dry_run():
-            for uid in gone:
-                context.state.remove(uid)
-            search = placement_search(context, self._group, self._now)
-            fits = search.run(self._members)
-            search.undo()
-            return () if fits else tuple(search.failures.values())
+        search = placement_search(context, self._group, self._now)
+        fits = yield from self._run_without(search, [*gone.values()], [*gone.values()])
+        return () if fits is not None else tuple(search.failures.values())
 
     def _terminating_pods(self) -> list[Pod]:
         nodes = self._context.state.placed.nodes_with_terminating_pods()
@@ -139,7 +141,7 @@ class GroupPreemptionSearch:
             units = [unit for unit, _ in self._min_run_time.evictable(self._with_groups(units))]
         return EvictionOrder(context.state, units)
 
-    def _reclaim(self) -> Sequence[EvictionUnit] | str:
+    def _reclaim(self) -> Steps[Sequence[EvictionUnit] | str]:
         """Return the units of other queues that make room, or why there are none."""
         context = self._context
         if not context.groups.has_reclaim_candidates(self._group):
@@ -152,7 +154,7 @@ class GroupPreemptionSearch:
         units = self._on_usable_nodes(eviction_units(context, self._group.key, CRITICAL_PRIORITY, among))
         candidates = self._min_run_time.evictable(self._with_groups(units))
         found = context.groups.reclaim(self._group, request, free, candidates)
-        if not isinstance(found, str) and found and self._place(found, ()) is None:
+        if not isinstance(found, str) and found and (yield from self._place(found, ())) is None:
             return f"what may be reclaimed makes no room for {title_of(self._group.key, self._pods[0])} on a node"
         return found
 
@@ -206,7 +208,7 @@ class GroupPreemptionSearch:
         needed = self._context.groups.needed_count(self._group)
         return may_fit_without_lower_priority(self._context, self._priority, self._least, needed)
 
-    def _fewest(self, terminating: Sequence[Pod]) -> Sequence[EvictionUnit] | None:
+    def _fewest(self, terminating: Sequence[Pod]) -> Steps[Sequence[EvictionUnit] | None]:
         """Return the least important units without which the group fits; None if there are none.
 
         They are the shortest beginning of the units without which it fits, less those on nodes without room for it.
@@ -221,19 +223,19 @@ class GroupPreemptionSearch:
         if least is None:
             return None
         # As in the attempt that follows: otherwise others would get the room, and it would be evicted for again.
-        within_quota = self._fewest_within_quota(units, terminating)
+        within_quota = yield from self._fewest_within_quota(units, terminating)
         if within_quota is None:
             return None
 
-        def place(count: int) -> dict[str, str] | None:
+        def place(count: int) -> Steps[dict[str, str] | None]:
             # Each member is checked against the quota, which the units have used up if it is exceeded.
             unused = [*terminating, *units.pods_of_first(count)] if within_quota else ()
-            return self._place_without(order.removed(count), unused)
+            return (yield from self._place_without(order.removed(count), unused))
 
         is_unknown = not self._least and not within_quota  # something else than resources or a quota is missing
-        if is_unknown and place(len(units)) is None:
+        if is_unknown and (yield from place(len(units))) is None:
             return None
-        found = fewest(max(least, within_quota), len(units), place)
+        found = yield from fewest(max(least, within_quota), len(units), place)
         if found is None:
             return None
         first = units.first(found[0])
@@ -242,25 +244,27 @@ class GroupPreemptionSearch:
         removed = {pod.uid for pod in order.removed(found[0])}
         return [unit for unit in first if any(pod.uid in removed for pod in unit.pods)]
 
-    def _fewest_within_quota(self, units: EvictionOrder, terminating: Sequence[Pod]) -> int | None:
+    def _fewest_within_quota(self, units: EvictionOrder, terminating: Sequence[Pod]) -> Steps[int | None]:
         """Return the number of units without which the queue admits the group; None if it never does."""
         if not self._has_queue:
             return 0
 
-        def is_admitted(count: int) -> bool | None:
-            with self._context.groups.without_usage([*terminating, *units.pods_of_first(count)]):
-                return None if self._is_over_its_quota() else True
+        def is_admitted(count: int) -> Steps[bool | None]:
+            is_over = yield from self._is_over_quota_without([*terminating, *units.pods_of_first(count)])
+            return None if is_over else True
 
-        found = fewest(0, len(units), is_admitted)
+        found = yield from fewest(0, len(units), is_admitted)
         return None if found is None else found[0]
 
-    def _without_unneeded(self, removed: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> list[EvictionUnit]:
+    def _without_unneeded(
+        self, removed: Sequence[EvictionUnit], terminating: Sequence[Pod]
+    ) -> Steps[list[EvictionUnit]]:
         """Put units back, the most important first, as long as the group still fits (kube-scheduler's reprieve)."""
         needed, count = list(removed), self._context.groups.needed_count(self._group)
         if len(self._members) * len(needed) > _FEW:
-            nodes = set((self._place(needed, terminating) or {}).values())
+            nodes = set(((yield from self._place(needed, terminating)) or {}).values())
             on_nodes = [unit for unit in needed if any(self._is_on(pod, nodes) for pod in unit.pods)]
-            if self._place(on_nodes, terminating) is None:
+            if (yield from self._place(on_nodes, terminating)) is None:
                 return needed
             needed = on_nodes
         bound = PutBackBound(self._context.state, self._least, needed, terminating, self._nominated())
@@ -272,7 +276,7 @@ class GroupPreemptionSearch:
                 break
             dry_runs -= 1
             rest = [each for each in needed if each is not unit]
-            if self._place(rest, terminating) is not None:
+            if (yield from self._place(rest, terminating)) is not None:
                 needed = rest
                 bound.put_back(unit)
         return needed
@@ -281,36 +285,45 @@ class GroupPreemptionSearch:
         node = self._context.state.node_of(pod.uid)
         return node is not None and node.name in names
 
-    def _place(self, removed: Iterable[EvictionUnit], terminating: Iterable[Pod]) -> dict[str, str] | None:
+    def _place(self, removed: Iterable[EvictionUnit], terminating: Iterable[Pod]) -> Steps[dict[str, str] | None]:
         """Return the node of each member that is placed without these pods; None if the group does not fit."""
         gone = [*terminating, *_pods_of(removed)]
-        if not self._has_queue:
-            return self._place_without(gone, ())
-        with self._context.groups.without_usage(gone):
-            if self._is_over_its_quota():
-                return None
-        return self._place_without(gone, gone)
+        if self._has_queue and (yield from self._is_over_quota_without(gone)):
+            return None
+        return (yield from self._place_without(gone, gone if self._has_queue else ()))
 
-    def _place_without(self, gone: Sequence[Pod], unused: Sequence[Pod]) -> dict[str, str] | None:
+    def _is_over_quota_without(self, gone: Sequence[Pod]) -> Steps[bool]:
+        """Return True if the queue does not admit the group, even without what these pods have allocated."""
+        groups = self._context.groups
+        with groups.without_usage(gone):
+            yield from groups.report_usage_in_steps()
+            is_over = self._is_over_its_quota()
+        yield from groups.report_usage_in_steps()
+        return is_over
+
+    def _place_without(self, gone: Sequence[Pod], unused: Sequence[Pod]) -> Steps[dict[str, str] | None]:
         """Return the node of each member that is placed without these pods; None if there is too little room.
 
         What the `unused` pods have allocated of quotas does not count.
         """
-        state, last = self._context.state, self._last_placement
+        last = self._last_placement
         key = frozenset(pod.uid for pod in gone), frozenset(pod.uid for pod in unused)
         if last is not None and last[0] == key:
             return last[1]
-        with self._context.groups.without_usage(unused), state.dry_run():
-            for pod in gone:
-                state.remove(pod.uid)
-            search = placement_search(self._context, self._group, self._now)
-            try:
-                if not search.run(self._members):
-                    return None
-                nodes = {assumed.pod.uid: assumed.node_name for assumed in search.placed}
-            finally:
-                search.undo()
-        self._last_placement = key, nodes
+        nodes = yield from self._run_without(placement_search(self._context, self._group, self._now), gone, unused)
+        if nodes is not None:
+            self._last_placement = key, nodes
+        return nodes
+
+    def _run_without(
+        self, search: PlacementSearch, gone: Sequence[Pod], unused: Sequence[Pod]
+    ) -> Steps[dict[str, str] | None]:
+        """Return the node of each member that the search places without these pods, and undo it; None if it fails."""
+        groups = self._context.groups
+        with groups.without_usage(unused):
+            yield from groups.report_usage_in_steps()
+            nodes = yield from place_without(self._context.state, search, self._members, gone)
+        yield from groups.report_usage_in_steps()
         return nodes
 
     @property
@@ -337,7 +350,7 @@ def depends_on_other_nodes(pod: Pod) -> bool:
 
 def preempt_whole_groups(
     context: Context, queued: QueuedPod, node_name: str, victims: Sequence[Pod], now: float
-) -> GroupPreemption | None:
+) -> Steps[GroupPreemption | None]:
     """Return the preemption of a single pod in eviction units, given the victims that a plugin has chosen.
 
     The plugin's choice stands if it leaves every group its minimum, and no group has a priority of its own that is not
@@ -352,7 +365,7 @@ def preempt_whole_groups(
     if queued.pod.node_name:
         return None  # for its resize no other node serves, and no group is ended
     alone = PodGroup(_NO_GROUP, min_count=1)
-    found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
+    found = yield from GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
     return None if isinstance(found, str) else found
 
 

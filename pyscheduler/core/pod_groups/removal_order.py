@@ -14,6 +14,7 @@ import numpy as np
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
 from pyscheduler.core.pod_groups.room import free_for_members, members_that_fit, requests_in_columns
@@ -125,20 +126,20 @@ class PutBackBound:
         return left
 
 
-def fewest(least: int, most: int, find: Callable[[int], T | None]) -> tuple[int, T] | None:
+def fewest(least: int, most: int, find: Callable[[int], Steps[T | None]]) -> Steps[tuple[int, T] | None]:
     """Return the smallest number within these limits for which `find` returns a result, with that; None if none is.
 
     The number is doubled first: a cluster may run far more pods than a group needs to end.
     """
     too_few, tried, step = least - 1, least, 1
-    while (found := find(tried)) is None:
+    while (found := (yield from find(tried))) is None:
         if tried >= most:
             return None
         too_few, tried, step = tried, min(most, tried + step), 2 * step
     enough = tried
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if (other := find(middle)) is not None:
+        if (other := (yield from find(middle))) is not None:
             enough, found = middle, other
         else:
             too_few = middle

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
@@ -50,7 +51,7 @@ def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> 
 
 def cannot_be_helped(
     context: Context, group: PodGroup, queued: QueuedPodGroup, failures: Mapping[str, Failure], now: float
-) -> bool:
+) -> Steps[bool]:
     """Return True if the group lacks a device, a port or the like, which evictions would not give it.
 
     Called after an attempt that evicts nothing. A group that lacks room only keeps its claim: running pods end.
@@ -67,7 +68,7 @@ def cannot_be_helped(
         return True
     members = list(queued.members.values())
     search = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient)
-    missing = search.failures_without_candidates(list(failures.values()))
+    missing = yield from search.failures_without_candidates(list(failures.values()))
     return bool(missing) and not insufficient_resources(missing, dict(queued.insufficient))
 
 

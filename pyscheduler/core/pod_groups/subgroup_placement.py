@@ -13,13 +13,14 @@ changed. The number of tries is limited, as that of the domains is (topology.py)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from typing import Final
 
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.api.steps import Steps, exhaust
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import subgroups
 from pyscheduler.core.pod_groups.placement import PlacementSearch
@@ -31,6 +32,11 @@ _TRIES = 64
 """Number of times that the pods of a subgroup are placed anew, in addition to four for each subgroup."""
 _BACKTRACKING_TRIES = 16
 """Number of those in which other nodes are tried for earlier pods of the subgroup."""
+
+_PAUSE: Final = None
+_END: Final = "end"
+_Ways = Generator[bool | None, None, None]
+"""Ways to place a group: True after each, False to leave the group out, and pauses."""
 
 
 def placement_search(context: Context, group: PodGroup, now: float) -> PlacementSearch:
@@ -75,34 +81,36 @@ class SubgroupPlacementSearch(PlacementSearch):
                 yield from self._complete(each, counts)
 
     def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> Steps[bool]:
-        yield from ()  # one step: `_ways` yields the ways to place a subgroup
         allowed = self._allowed
         mask = within if allowed is None else allowed if within is None else within & allowed
         self._divide(largest_first)
         self.fitting, self.missing = 0, ""
-        is_placed = self._search(largest_first, mask)
+        is_placed = yield from self._search(largest_first, mask)
         if not is_placed:
             failed = self.failures, self.fitting, self.missing
             self._is_tight = True
-            is_placed = self._search(largest_first, mask)
+            is_placed = yield from self._search(largest_first, mask)
             self._is_tight = False
             if not is_placed:
                 self.failures, self.fitting, self.missing = failed
         self._explain_others(largest_first)
         return is_placed
 
-    def _search(self, members: Sequence[QueuedPod], within: Mask | None) -> bool:
+    def _search(self, members: Sequence[QueuedPod], within: Mask | None) -> Steps[bool]:
         """Place the group in the first way that is feasible. Return False if none is."""
         self.failures = {}
         self._tries_left, self._backtracking_left = _TRIES + 4 * len(self._pending), _BACKTRACKING_TRIES
-        for _ in self._ways_within(self._group, within):
+        for way in self._ways_within(self._group, within):
+            if way is _PAUSE:
+                yield
+                continue
             count, failures = len(self.placed), self.failures
-            self._place_surplus()
+            yield from self._place_surplus()
             if not self._context.groups.shortage(self._group, ()) and self._is_feasible(members):
                 return True
-            self._undo_to(count)
+            yield from self.undo_in_steps(count)
             self.failures = failures
-        self.undo()
+        yield from self.undo_in_steps()
         return False
 
     def _divide(self, members: Iterable[QueuedPod]) -> None:
@@ -137,14 +145,14 @@ class SubgroupPlacementSearch(PlacementSearch):
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
-    def _ways(self, group: PodGroup, within: Mask | None) -> Iterator[None]:
-        """Place a subgroup in each domain of its topology, in each way. Yields after it has been placed."""
+    def _ways(self, group: PodGroup, within: Mask | None) -> _Ways:
+        """Place a subgroup in each domain of its topology, in each way. Yields True after it has been placed."""
         nodes = [*subgroups.walk(group)]
         pending = [queued for node in nodes for queued in self._pending.get(node.key, ())]
         started = sum(self._started[node.key] for node in nodes)
         if not pending:
             if subgroups.has_minimum(group, self._started):
-                yield
+                yield True
             return
         if not group.topology:
             yield from self._ways_within(group, within)
@@ -165,45 +173,47 @@ class SubgroupPlacementSearch(PlacementSearch):
             for queued in pending:
                 self.failures.setdefault(queued.pod.uid, failure)
 
-    def _ways_within(self, group: PodGroup, within: Mask | None) -> Iterator[None]:
-        """Place a group or subgroup on these nodes in each way. Yields after it has been placed."""
+    def _ways_within(self, group: PodGroup, within: Mask | None) -> _Ways:
+        """Place a group or subgroup on these nodes in each way. Yields True after it has been placed."""
         self._masks[group.key] = within
         if group.subgroups:
             yield from self._ways_of_subgroups(group, within)
             return
         before, missing = len(self.placed), group.min_count - self._started[group.key]
-        if self._place_pods(self._pending.get(group.key, ()), missing, within):
-            yield
-        self._undo_to(before)
+        if (yield from self._place_pods(self._pending.get(group.key, ()), missing, within)):
+            yield True
+        yield from self.undo_in_steps(before)
 
-    def _ways_of_subgroups(self, group: PodGroup, within: Mask | None) -> Iterator[None]:
-        """Place enough subgroups of a group in each way. Yields after each."""
+    def _ways_of_subgroups(self, group: PodGroup, within: Mask | None) -> _Ways:
+        """Place enough subgroups of a group in each way. Yields True after each."""
         parts = sorted(group.subgroups, key=self._rank)
         before = len(self.placed)
         options = [self._options(parts[0], within)]
         placed: list[bool] = []
         while options:
             del placed[len(options) - 1 :]
-            outcome = next(options[-1], None)
-            if outcome is None:
+            outcome = next(options[-1], _END)
+            if outcome is _PAUSE:
+                yield _PAUSE
+                continue
+            if outcome is _END:
                 options.pop()
                 continue
-            placed.append(outcome)
+            placed.append(outcome is True)
             if sum(placed) + len(parts) - len(placed) < group.min_subgroups:
                 if self._tries_left <= 0:
                     break
             elif len(placed) < len(parts):
                 options.append(self._options(parts[len(placed)], within))
             else:
-                yield
+                yield True
                 if self._tries_left <= 0:
                     break
-        self._undo_to(before)  # not all options have ended if there are no tries left
+        yield from self.undo_in_steps(before)  # not all options have ended if there are no tries left
 
-    def _options(self, group: PodGroup, within: Mask | None) -> Iterator[bool]:
+    def _options(self, group: PodGroup, within: Mask | None) -> _Ways:
         """Yield True after a subgroup has been placed, for each way, and False at last, to leave it out."""
-        for _ in self._ways(group, within):
-            yield True
+        yield from self._ways(group, within)
         if not subgroups.has_minimum(group, self._started):
             yield False
 
@@ -224,7 +234,7 @@ class SubgroupPlacementSearch(PlacementSearch):
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
-    def _place_pods(self, members: Sequence[QueuedPod], needed: int, within: Mask | None) -> bool:
+    def _place_pods(self, members: Sequence[QueuedPod], needed: int, within: Mask | None) -> Steps[bool]:
         """Place pods of one subgroup on these nodes, as many as it needs. Return False if these do not fit."""
         if not members:
             return needed <= 0
@@ -233,13 +243,13 @@ class SubgroupPlacementSearch(PlacementSearch):
         self._tries_left -= 1
         self._first, self._needed, self.within = len(self.placed), needed, within
         others = self.failures
-        is_placed = self._place_tightly(members) if self._is_tight else exhaust(self._place_by_score(members))
+        is_placed = yield from (self._place_tightly(members) if self._is_tight else self._place_by_score(members))
         if not is_placed:
             failures = self.failures
             if not others:
                 self.fitting, self.missing = len(self.placed), self._missing_resources(members)
-            self._undo_to(self._first)
-            is_placed = self._place_in_other_order(members)
+            yield from self.undo_in_steps(self._first)
+            is_placed = yield from self._place_in_other_order(members)
             self.failures = self.failures if is_placed else failures
         if is_placed:
             # The rest follows once all subgroups have what they need. The largest pods were placed first.
@@ -248,7 +258,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         self.failures = others | self.failures
         return is_placed
 
-    def _place_surplus(self) -> None:
+    def _place_surplus(self) -> Steps[None]:
         """Place the pods that are not needed, as far as they fit, and those of no subgroup."""
         placed = {assumed.pod.uid for assumed in self.placed}
         counts = self._keys.count(self._context.groups[self._group.key].started)
@@ -257,18 +267,19 @@ class SubgroupPlacementSearch(PlacementSearch):
             rest = [queued for queued in self._pending.get(key, ()) if queued.pod.uid not in placed]
             if rest:
                 self._first, self._needed, self.within = len(self.placed), 0, self._masks.get(key)
-                exhaust(self._place_by_score(rest))
+                yield from self._place_by_score(rest)
                 others = others | self.failures
         self.failures = others
 
-    def _place_tightly(self, members: Sequence[QueuedPod]) -> bool:
+    def _place_tightly(self, members: Sequence[QueuedPod]) -> Steps[bool]:
         """Place the smallest pods that suffice, or any, on the nodes with the least room. Return True if enough are."""
         if 0 < self._needed < len(members):
-            if self._place_tightly(members[-self._needed :]):
+            if (yield from self._place_tightly(members[-self._needed :])):
                 return True
-            self._undo_to(self._first)
+            yield from self.undo_in_steps(self._first)
         self.failures = {}
         for i, queued in enumerate(members):
+            yield from self._step.pause()
             rows = self.feasible_rows(queued)
             if isinstance(rows, Diagnosis):
                 failure: Failure | None = Failure("no node has room for it")
@@ -281,21 +292,16 @@ class SubgroupPlacementSearch(PlacementSearch):
                     return False
         return not self.is_short(())
 
-    def _place_in_other_order(self, members: Sequence[QueuedPod]) -> bool:
+    def _place_in_other_order(self, members: Sequence[QueuedPod]) -> Steps[bool]:
         """Place pods that differ on other nodes than the best ones. Return True if enough are placed."""
         if not self._backtracking_left or not self._may_fit_in_another_way(members, self._needed):
             return False
         self._backtracking_left -= 1
         first = self._first
-        if exhaust(self._place_with_backtracking(members)):
+        if (yield from self._place_with_backtracking(members)):
             return True
-        self._undo_to(first)
+        yield from self.undo_in_steps(first)
         return False
 
     def is_short(self, remaining: Collection[QueuedPod]) -> bool:
         return len(self.placed) - self._first + len(remaining) < self._needed
-
-    def _undo_to(self, count: int) -> None:
-        """Forget the placed members but the first `count` ones."""
-        while len(self.placed) > count:
-            self.forget(self.placed[-1])

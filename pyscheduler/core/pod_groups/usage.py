@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from itertools import islice
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
@@ -243,12 +244,15 @@ class UsageByGroup:
         """Groups that `take_stale` returns next."""
         return self._stale
 
-    def take_stale(self) -> list[tuple[PodGroupKey, GroupUsage | None]]:
-        """Return the groups that have changed since the last call; None for removed ones."""
+    def take_stale(self, most: int | None = None) -> list[tuple[PodGroupKey, GroupUsage | None]]:
+        """Return up to `most` groups that have changed since they were returned last; None for removed ones."""
         if not self._stale:
             return []
-        stale = [(key, self._groups.get(key)) for key in self._stale]
-        self._stale.clear()
+        stale = [(key, self._groups.get(key)) for key in islice(self._stale, most)]
+        if len(stale) == len(self._stale):
+            self._stale.clear()
+        for key, _ in stale:
+            self._stale.pop(key, None)
         return stale
 
 

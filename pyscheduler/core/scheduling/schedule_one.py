@@ -152,7 +152,7 @@ def _run_post_filter(
             fit_error = _fit_error(runtime, key, diagnosis, result)
             runtime.fit_errors.store(key, fit_error)
             return handle_scheduling_failure(context, queued, fit_error.failure, cycle.now)
-        return handle_fit_error(context, profile, cycle, queued, diagnosis, result)
+        return (yield from handle_fit_error(context, profile, cycle, queued, diagnosis, result))
     except PluginFailed as failed:
         return handle_plugin_failure(context, queued, failed, cycle.now)
 
@@ -172,7 +172,7 @@ def _fit_error(runtime: ProfileRuntime, key: Key, diagnosis: Diagnosis, result: 
 
 def handle_fit_error(
     context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis, result: PostFilterResult
-) -> list[Command]:
+) -> PostFilterSteps[list[Command]]:
     """Requeue the pod, and evict the victims that PostFilter chose unless a Permit plugin rejects that."""
     now = cycle.now
     if not diagnosis.total_nodes:
@@ -187,7 +187,7 @@ def handle_fit_error(
     evictions: list[Command] = []
     nominate = result.nominate
     if result.evict:
-        preemption = preempt_whole_groups(context, queued, nominate or "", result.evict, now)
+        preemption = yield from preempt_whole_groups(context, queued, nominate or "", result.evict, now)
         nominate = "" if preemption is None else preemption.nodes[queued.pod.uid]
         evicted = 0 if preemption is None else sum(map(len, preemption.victims.values()))
         if (nominate, evicted) != (result.nominate, len(result.evict)):  # pods of groups are evicted together

@@ -15,8 +15,9 @@ It matches the pod group cycle of kube-scheduler 1.37 (schedule_one_podgroup.go)
 placed in an order, and with alternatives, that do not strand large ones, and the API that declares the group does not
 matter.
 
-A large group is placed in steps. Its members are assumed in between, so no event is handled with them there: the loop
-defers events, and `interrupt` in suspended_attempts.py forgets them if one is handled all the same.
+A large group is placed in steps, and its victims and the nodes to reserve for it are searched in steps. Members are
+assumed, or running pods removed for a dry run, in between, so no event is handled then: the loop defers events, and
+`interrupt` in suspended_attempts.py undoes all that if one is handled all the same.
 """
 
 from __future__ import annotations
@@ -115,13 +116,16 @@ def _attempt(context: Context, queued: QueuedPodGroup, now: float) -> Steps[list
     if context.groups.quota is not None:
         has_no_claim = would_not_start(context, group, queued, search)
         context.groups.usage.set_infeasible(queued.key, is_infeasible=has_no_claim)
-    evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
+    evictions: list[Command] = []
+    if failures and not placed:
+        evictions = yield from _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
         reserve_admitted(context, queued, failures)
-        if not placed and not evictions and cannot_be_helped(context, group, queued, failures, now):
+        may_start = bool(placed or evictions)
+        if not may_start and (yield from cannot_be_helped(context, group, queued, failures, now)):
             context.groups.usage.set_infeasible(queued.key, is_infeasible=True)
-        failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
-        refused = [] if placed or evictions else _refused_by_queue(context, group, queued, failures)
+        failures = yield from backfill.end_attempt(context, group, queued, failures, now, may_start=may_start)
+        refused = [] if may_start else _refused_by_queue(context, group, queued, failures)
         context.quota_waits.end_attempt(queued, group, refused)
     commands = [
         *_start_binding_cycles(context, placed, waits, now),
@@ -164,7 +168,7 @@ def _place(
         search.fail(queued.members, Failure.error(group.error))
         return {}
     if context.reservations.is_vacant and groups.quota is not None:
-        backfill.begin_attempt(context, queued, now)
+        yield from backfill.begin_attempt(context, queued, now)
     if groups.quota is not None and (before := context.quota_waits.begin_attempt(queued, group)) is not None:
         text = f"queue {groups.queue_of(group)} has strict order, and {before.title} comes before"
         search.fail(queued.members, quota_exceeded(groups.quota_name, text))
@@ -186,7 +190,7 @@ def _place(
     if not (yield from _run_search(search, group, queued, gated, groups)):
         return {}
     has_reservation = context.reservations.current is not None
-    if has_reservation and (reason := backfill.check_reservation(context, queued, search, now)):
+    if has_reservation and (reason := (yield from backfill.check_reservation(context, queued, search, now))):
         search.fail(queued.members, room_reserved(RESERVATION, reason))
         return {}
     return _run_permit_plugins(context, search, group)
@@ -337,7 +341,7 @@ def _failures_of_surplus(group: PodGroup, failures: dict[str, Failure]) -> dict[
 
 def _run_preemption(
     context: Context, group: PodGroup, queued: QueuedPodGroup, failures: dict[str, Failure], now: float
-) -> list[Command]:
+) -> Steps[list[Command]]:
     """Evict pods of lower priority if that makes room for the whole group, and nominate all members.
 
     Sets the nominated nodes in `failures`. Members keep their nominations as long as victims there are terminating.
@@ -371,9 +375,10 @@ def _run_preemption(
     if found is None and preemption is not None and is_short and not outcome.is_final:
         members = list(queued.members.values())
         search = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient)
-        result = search.run(is_over_quota=is_over_quota)
+        result = yield from search.run(is_over_quota=is_over_quota)
         plugin = preemption.name
-        if not isinstance(result, GroupPreemption) and (later := search.first_time()) is not None:
+        later = None if isinstance(result, GroupPreemption) else (yield from search.first_time())
+        if later is not None:
             context.quota_waits.wake_at(queued, later)
             result = search.min_run_reason
         if isinstance(result, str):

@@ -1,8 +1,8 @@
 """Attempts that run in steps; no other attempt runs in between, as kube-scheduler's next cycle waits for the previous.
 
 While extender calls are pending, events are handled, and the results are checked against the state at their arrival. A
-long PostFilter, and the placement of a large pod group, pause so that the thread can do other work; an event during a
-pause makes the attempt stale: it starts over.
+long PostFilter, the placement of a large pod group, and the search for its victims or for nodes to reserve pause so
+that the thread can do other work; an event during a pause makes the attempt stale: it starts over.
 """
 
 from __future__ import annotations
@@ -88,12 +88,13 @@ def _is_stale(context: Context, attempt: SuspendedAttempt) -> bool:
 def interrupt(context: Context, attempt: SuspendedAttempt, now: float) -> None:
     """Let a paused attempt start over after an event that is about to be handled.
 
-    A pod group forgets its members first, and is requeued: the event may be about them, or about what they hold.
+    It ends its dry run first. A pod group forgets its members too, and is requeued: the event may be about them, or
+    about what they hold.
     """
     attempt.is_stale = True
+    attempt.steps.close()
     if isinstance(attempt.queued, QueuedPodGroup):
         context.suspended = None
-        attempt.steps.close()
         context.queue.retry_group(attempt.queued, now)
 
 

@@ -7,8 +7,9 @@ change logs, one for node objects and one for the pods on nodes, by which caches
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -44,6 +45,8 @@ from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPrior
 _versions = count()
 DEFAULT_TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 """Keys of the default topology spread constraints, which apply to nearly every pod: their columns always exist."""
+RollBack = Callable[[int], bool]
+"""Function that undoes up to a number of changes of a dry run, and returns True if some are left."""
 
 
 class ClusterState:
@@ -335,18 +338,29 @@ class ClusterState:
     # -- dry runs ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def dry_run(self) -> Iterator[None]:
-        """Undo all placements and removals at the end of the block, newest first. Dry runs may be nested."""
-        mark = len(self._undo)
+    def dry_run(self) -> Iterator[RollBack]:
+        """Undo all placements and removals at the end of the block, newest first. Dry runs may be nested.
+
+        The block may undo its own before, in steps, with the function that it gets.
+        """
+        begin = len(self._undo)
         self._dry_runs += 1
         try:
-            yield
+            yield partial(self._roll_back, begin)
         finally:
             self._dry_runs -= 1
-            steps = self._undo[mark:]
-            del self._undo[mark:]
-            for step in reversed(steps):
-                self._revert(*step)
+            self._roll_back(begin, len(self._undo))
+
+    @property
+    def is_dry_run(self) -> bool:
+        """True within a dry run: an attempt may pause in one."""
+        return self._dry_runs > 0
+
+    def _roll_back(self, begin: int, most: int) -> bool:
+        """Undo the newest placements and removals since `begin`, up to `most`. Return True if some are left."""
+        for _ in range(min(most, len(self._undo) - begin)):
+            self._revert(*self._undo.pop())
+        return len(self._undo) > begin
 
     def _revert(self, pod: Pod, node_name: str, later: list[str] | None) -> None:
         """Undo a removal, `later` being the UIDs of the pods after this one on its node; None: undo a placement."""

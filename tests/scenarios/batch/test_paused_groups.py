@@ -9,12 +9,11 @@ import pytest
 
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.invariants import validate
-from pyscheduler.core.pod_groups import backtracking, placement, steps
+from pyscheduler.core.pod_groups import steps
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import ANNOTATIONS, NATIVE, Manifest, gang, node, pod, slots
 
 SIZE = 5 * steps.MEMBERS_PER_STEP
-MODULES = (placement, backtracking)
 
 
 def of_sizes(*sizes: int | str, name: str = "g") -> list[Manifest]:
@@ -125,8 +124,7 @@ def random_groups(rng: random.Random) -> list[Manifest]:
 def test_placement_in_steps_has_the_outcome_of_one_call(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = []
     for size in (1, 2, 1 << 30):
-        for module in MODULES:
-            monkeypatch.setattr(module, "MEMBERS_PER_STEP", size)
+        monkeypatch.setattr(steps, "MEMBERS_PER_STEP", size)
         cluster = Cluster()
         cluster.submit(*random_groups(random.Random(seed)))
         cluster.advance(60)
@@ -136,8 +134,7 @@ def test_placement_in_steps_has_the_outcome_of_one_call(seed: int, monkeypatch: 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_events_between_steps_leave_groups_whole_and_no_pod_assumed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in MODULES:
-        monkeypatch.setattr(module, "MEMBERS_PER_STEP", 2)
+    monkeypatch.setattr(steps, "MEMBERS_PER_STEP", 2)
     rng = random.Random(seed)
     cluster = Cluster()
     cluster.apply_all(*random_groups(rng))
