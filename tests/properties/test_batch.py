@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Pod, PodGroup
+from pyscheduler.api import EvictionUnit, Pod, PodGroup
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.pod_groups import placement, preemption
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.min_run_time import MinRunTime
@@ -229,10 +230,14 @@ def _ignore_topology(patch: pytest.MonkeyPatch) -> None:
 
 
 def _evict_unneeded(patch: pytest.MonkeyPatch) -> None:
+    def put_none_back(
+        self: preemption.GroupPreemptionSearch, removed: Sequence[EvictionUnit], terminating: Sequence[Pod]
+    ) -> Steps[list[EvictionUnit]]:
+        yield from ()
+        return list(removed)
+
     patch.setattr(preemption, "depends_on_other_nodes", lambda _: True)  # otherwise nodes without room are left out
-    patch.setattr(
-        preemption.GroupPreemptionSearch, "_without_unneeded", lambda self, removed, terminating: list(removed)
-    )
+    patch.setattr(preemption.GroupPreemptionSearch, "_without_unneeded", put_none_back)
 
 
 def _ignore_guarantees(patch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from pyscheduler.api import PodGroupKey
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import preemption
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
@@ -34,8 +35,8 @@ def plain_form() -> Iterator[None]:
         yield
 
 
-def listed_units(context: Context, preemptor: PodGroupKey, priority: int) -> EvictionOrder:
-    return EvictionOrder(context.state, eviction_units(context, preemptor, priority))
+def listed_units(context: Context, preemptor: PodGroupKey, priority: int) -> Steps[EvictionOrder]:
+    return EvictionOrder(context.state, (yield from eviction_units(context, preemptor, priority)))
 
 
 def check_victims(case: Case) -> None:

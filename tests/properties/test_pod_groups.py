@@ -156,9 +156,13 @@ def _ignore_priority_of_groups(patch: pytest.MonkeyPatch) -> None:
 
 
 def _evict_without_need(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        preemption.GroupPreemptionSearch, "_without_unneeded", lambda self, removed, terminating: list(removed)
-    )
+    def put_none_back(
+        self: preemption.GroupPreemptionSearch, removed: Sequence[EvictionUnit], terminating: Sequence[Pod]
+    ) -> Steps[list[EvictionUnit]]:
+        yield from ()
+        return list(removed)
+
+    patch.setattr(preemption.GroupPreemptionSearch, "_without_unneeded", put_none_back)
 
 
 def _never_backtrack(patch: pytest.MonkeyPatch) -> None:

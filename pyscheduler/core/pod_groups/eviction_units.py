@@ -10,14 +10,19 @@ import numpy as np
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import DisruptionMode, EvictionRank, EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.steps import Steps
 from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.room import most_members
+from pyscheduler.core.pod_groups.steps import RECORDS_PER_STEP
 from pyscheduler.core.pod_groups.subgroup_evictions import may_lose, surplus_units
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.pods_by_importance import ImportanceColumns
+
+_PODS_PER_STEP = 8192
+"""Pods that are divided among their groups in a step, at 1 µs each."""
 
 
 def leaves_minimums(context: Context, victims: Collection[Pod]) -> bool:
@@ -57,7 +62,7 @@ def eviction_units(
     among: Collection[PodGroupKey] | None = None,
     *,
     makes_room: bool = True,
-) -> list[EvictionUnit]:
+) -> Steps[list[EvictionUnit]]:
     """Return the units of pods on nodes with a priority below this one, the least important first.
 
     Pods of one priority are in this order: those above the minimum of their group, single pods, whole groups.
@@ -69,7 +74,9 @@ def eviction_units(
     groups: dict[PodGroupKey, list[Pod]] = {}
     units: list[EvictionUnit] = []
     key_of, rank = context.groups.key_of, EvictionRank.SINGLE_POD
-    for node in context.state.rows if among is None else _nodes_of(context, among):
+    for i, node in enumerate(context.state.rows if among is None else _nodes_of(context, among), 1):
+        if i % RECORDS_PER_STEP == 0:
+            yield
         for pod in node.pods.values():
             if pod.deleting:
                 continue
@@ -82,35 +89,41 @@ def eviction_units(
             elif key != preemptor:
                 groups.setdefault(key, []).append(pod)
     useless = on_unusable_nodes(context) if groups and makes_room else frozenset()
-    for key, pods in groups.items():
+    for i, (key, pods) in enumerate(groups.items(), 1):
+        if i % RECORDS_PER_STEP == 0:
+            yield
         lowest = context.groups.priority_of(key, pods)
         if lowest < priority:
             units += _units_of_group(context, key, pods, lowest, useless)
     return sorted(units, key=lambda unit: unit.importance)
 
 
-def eviction_order(context: Context, preemptor: PodGroupKey, priority: int) -> EvictionOrder:
+def eviction_order(context: Context, preemptor: PodGroupKey, priority: int) -> Steps[EvictionOrder]:
     """Return the units of `eviction_units` if there are no queues; single pods are read from columns."""
     if not has_lower_priority(context, priority):
         return EvictionOrder(context.state, [])
     pods, kinds = context.pods_by_importance.read()
-    groups, is_member = _pods_of_groups(context, pods)
+    groups, is_member = yield from _pods_of_groups(context, pods)
     single = (pods.selected(~is_member) if groups else pods).lower(priority)
     units: list[EvictionUnit] = []
     useless = on_unusable_nodes(context) if groups else frozenset()
-    for key, members in groups.items():
+    for i, (key, members) in enumerate(groups.items(), 1):
+        if i % RECORDS_PER_STEP == 0:
+            yield
         lowest = context.groups.priority_of(key, members)
         if key != preemptor and lowest < priority:
             units += _units_of_group(context, key, members, lowest, useless)
     return EvictionOrder(context.state, sorted(units, key=lambda unit: unit.importance), single, kinds)
 
 
-def _pods_of_groups(context: Context, pods: ImportanceColumns) -> tuple[dict[PodGroupKey, list[Pod]], Mask]:
+def _pods_of_groups(context: Context, pods: ImportanceColumns) -> Steps[tuple[dict[PodGroupKey, list[Pod]], Mask]]:
     """Return the pods that are scheduled in groups, in the order of nodes and of pods there, and a mask of them."""
     groups, state, found = context.groups, context.state, dict[PodGroupKey, list[Pod]]()
     is_member = np.fromiter(map(groups.has_member, pods.uids), np.bool_, len(pods.uids))
     members = np.flatnonzero(is_member)
-    for i in members[pods.spots[members].argsort()].tolist():
+    for count, i in enumerate(members[pods.spots[members].argsort()].tolist(), 1):
+        if count % _PODS_PER_STEP == 0:
+            yield
         node = state.node_of(uid := pods.uids[i])
         assert node is not None, f"pod {uid} is on a node"
         if (key := groups.key_of(pod := node.pods[uid])) is None:

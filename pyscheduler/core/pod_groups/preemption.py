@@ -32,6 +32,7 @@ from pyscheduler.core.pod_groups.min_run_time import MinRunTime
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.removal_order import PutBackBound, RemovalOrder, fewest
 from pyscheduler.core.pod_groups.room import free_amounts
+from pyscheduler.core.pod_groups.steps import RECORDS_PER_STEP
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 from pyscheduler.core.queue.queued_pod_group import title_of
@@ -118,8 +119,9 @@ class GroupPreemptionSearch:
         """
         context, request = self._context, self._context.groups.needed(self._group, self._pods)
         reclaimable = context.groups.reclaim_candidates(self._group, request)
-        units = eviction_units(context, self._group.key, CRITICAL_PRIORITY, reclaimable)
-        gone = {pod.uid: pod for pod in (*self._terminating_pods(), *self._of_lower_priority().pods, *_pods_of(units))}
+        units = yield from eviction_units(context, self._group.key, CRITICAL_PRIORITY, reclaimable)
+        lower = yield from self._of_lower_priority()
+        gone = {pod.uid: pod for pod in (*self._terminating_pods(), *lower.pods, *_pods_of(units))}
         if not gone:
             return failures
         search = placement_search(context, self._group, self._now)
@@ -130,12 +132,12 @@ class GroupPreemptionSearch:
         nodes = self._context.state.placed.nodes_with_terminating_pods()
         return [pod for node in nodes for pod in node.pods.values() if pod.deleting]
 
-    def _of_lower_priority(self) -> EvictionOrder:
+    def _of_lower_priority(self) -> Steps[EvictionOrder]:
         context, groups = self._context, self._context.groups
         if groups.quota is None:
-            return eviction_order(context, self._group.key, self._priority)
+            return (yield from eviction_order(context, self._group.key, self._priority))
         among = groups.preemption_candidates(self._group)
-        units = eviction_units(context, self._group.key, self._priority, among)
+        units = yield from eviction_units(context, self._group.key, self._priority, among)
         # Critical pods do not wait for pods of a lower priority.
         if self._priority < CRITICAL_PRIORITY and self._min_run_time.has_any():
             units = [unit for unit, _ in self._min_run_time.evictable(self._with_groups(units))]
@@ -151,8 +153,8 @@ class GroupPreemptionSearch:
             return ()
         free = self._free(request)
         among = context.groups.reclaim_candidates(self._group, request)
-        units = self._on_usable_nodes(eviction_units(context, self._group.key, CRITICAL_PRIORITY, among))
-        candidates = self._min_run_time.evictable(self._with_groups(units))
+        units = yield from eviction_units(context, self._group.key, CRITICAL_PRIORITY, among)
+        candidates = self._min_run_time.evictable(self._with_groups(self._on_usable_nodes(units)))
         found = context.groups.reclaim(self._group, request, free, candidates)
         if not isinstance(found, str) and found and (yield from self._place(found, ())) is None:
             return f"what may be reclaimed makes no room for {title_of(self._group.key, self._pods[0])} on a node"
@@ -213,7 +215,7 @@ class GroupPreemptionSearch:
 
         They are the shortest beginning of the units without which it fits, less those on nodes without room for it.
         """
-        units = self._by_disruption(self._of_lower_priority())
+        units = self._by_disruption((yield from self._of_lower_priority()))
         if not units and not terminating:
             return None
         state, needed = self._context.state, self._context.groups.needed_count(self._group)
@@ -269,7 +271,9 @@ class GroupPreemptionSearch:
             needed = on_nodes
         bound = PutBackBound(self._context.state, self._least, needed, terminating, self._nominated())
         dry_runs = _FEW // len(self._members)
-        for unit in reversed(needed):
+        for i, unit in enumerate(reversed(needed), 1):
+            if i % RECORDS_PER_STEP == 0:
+                yield
             if bound.without(unit) < count:
                 continue
             if not dry_runs:

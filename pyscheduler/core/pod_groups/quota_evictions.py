@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pyscheduler.api.pod_group import EvictionUnit, PodGroupKey
 from pyscheduler.api.pod_group_plugins import QuotaPlugin
+from pyscheduler.api.steps import exhaust
 from pyscheduler.core.commands import Command, EventType, Evict, Record
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import eviction_units
@@ -95,7 +96,7 @@ class QuotaEvictions:
 def _surplus(context: Context, queue: str) -> Sequence[EvictionUnit]:
     """Return the units to evict from a queue."""
     groups = context.groups
-    units = eviction_units(context, _NO_GROUP, CRITICAL_PRIORITY, makes_room=False)
+    units = exhaust(eviction_units(context, _NO_GROUP, CRITICAL_PRIORITY, makes_room=False))
     named = [(unit, groups.accounted(unit.group)) for unit in units if unit.group is not None]
     of_groups = [(unit, group) for unit, group in named if group is not None]
     return groups.call_quota((), QuotaPlugin.surplus, queue, of_groups)

@@ -92,6 +92,7 @@ def _attempt(context: Context, queued: QueuedPodGroup, now: float) -> Steps[list
         context.queue.end_group_attempt(queued, (), frozenset(), frozenset(), now)
         return []
     context.groups.usage.reserve(queued.key, ())
+    yield from context.groups.report_usage_in_steps()
     for member in queued.members.values():
         member.attempts, member.last_attempt = member.attempts + 1, now
     search, admitted = placement_search(context, group, now), list[Pod]()
@@ -404,8 +405,9 @@ def _nominate_members(
     """Nominate members to the nodes that were found, in `failures`, and return the commands that evict the victims."""
     context.groups.reserve(queued.key, [pod for pod in queued.pods if pod.uid in found.nodes])
     if evicted := [context.groups.effective_priority(pod) for victims in found.victims.values() for pod in victims]:
+        highest = max(evicted)
         for uid in found.nodes:
-            context.queue.nominator.set_victims_priority(uid, max(evicted))
+            context.queue.nominator.set_victims_priority(uid, highest)
     failures.update({uid: replace(failure, nominate=found.nodes.get(uid, "")) for uid, failure in failures.items()})
     return [
         command

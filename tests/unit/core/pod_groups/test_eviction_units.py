@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.api import PodGroupKey
+from pyscheduler.api.steps import exhaust
 from pyscheduler.core.pod_groups.eviction_units import eviction_order, eviction_units, leaves_minimums
 from tests.scenarios.batch.cluster import CONFIG, Cluster
 from tests.scenarios.batch.manifests import NATIVE, VOLCANO, Gang, annotated, gang, node, pod
@@ -32,7 +33,8 @@ def cluster_with(*objects: Gang | dict[str, object], config: str | Path = CONFIG
 def units(cluster: Cluster, priority: int = HIGH, preemptor: PodGroupKey = NONE) -> list[list[str]]:
     """Return the names of the pods of each unit, which are the same if single pods are read from columns."""
     context = cluster.machine.context
-    found, order = eviction_units(context, preemptor, priority), eviction_order(context, preemptor, priority)
+    found = exhaust(eviction_units(context, preemptor, priority))
+    order = exhaust(eviction_order(context, preemptor, priority))
     assert order.first(len(order)) == found
     pods = list(dict.fromkeys(pod for unit in found for pod in unit.pods))
     assert list(order.pods) == pods

@@ -6,6 +6,7 @@ import pytest
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroupKey
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import preemption
 from pyscheduler.core.state.cluster import ClusterState
@@ -41,8 +42,9 @@ def test_no_more_are_removed_than_the_resources_require(monkeypatch: pytest.Monk
 def test_none_is_listed_if_all_of_lower_priority_leave_too_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     listings: list[int] = []
 
-    def listed(_: Context, __: PodGroupKey, priority: int) -> list[EvictionUnit]:
+    def listed(_: Context, __: PodGroupKey, priority: int) -> Steps[list[EvictionUnit]]:
         listings.append(priority)
+        yield from ()
         return []
 
     monkeypatch.setattr(preemption, "eviction_units", listed)
