@@ -192,6 +192,11 @@ def _all_fit(groups: Sequence[tuple[Leaf, tuple[int, ...]]], free: Free, rack: i
     return False
 
 
+def outcome_of(tree: Tree) -> dict[str, str]:
+    """Return the node of each pod of a tree that was bound."""
+    return dict(TreeRun(tree).cluster.bindings)
+
+
 def check_tree(tree: Tree) -> None:
     """Check a tree."""
     TreeRun(tree)

@@ -98,11 +98,12 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _undo_all_but_one(patch: pytest.MonkeyPatch) -> None:
-    def undo(self: PlacementSearch) -> None:
-        while len(self.placed) > 1:
+    def undo(self: PlacementSearch, count: int = 0) -> Steps[None]:
+        yield from ()
+        while len(self.placed) > count + 1:
             self.forget(self.placed[-1])
 
-    patch.setattr(PlacementSearch, "undo", undo)
+    patch.setattr(PlacementSearch, "undo_in_steps", undo)
 
 
 def _place_fewer_than_needed(patch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.steps import Steps
+from pyscheduler.core.pod_groups import steps
 from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.pod_groups.steps import RECORDS_PER_STEP
 from pyscheduler.core.state.cluster import ClusterState
 
 
@@ -26,7 +26,7 @@ def place_without(
     """
     with state.dry_run() as roll_back:
         for i, pod in enumerate(removed, 1):
-            if i % RECORDS_PER_STEP == 0:
+            if i % steps.RECORDS_PER_STEP == 0:
                 yield
             state.remove(pod.uid)
         try:
@@ -35,6 +35,6 @@ def place_without(
             yield from search.undo_in_steps()
         finally:
             search.undo()
-        while roll_back(RECORDS_PER_STEP):
+        while roll_back(steps.RECORDS_PER_STEP):
             yield
     return nodes if fits else None

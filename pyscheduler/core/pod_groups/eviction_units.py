@@ -13,10 +13,10 @@ from pyscheduler.api.pod_group import DisruptionMode, EvictionRank, EvictionUnit
 from pyscheduler.api.steps import Steps
 from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups import steps
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.room import most_members
-from pyscheduler.core.pod_groups.steps import RECORDS_PER_STEP
 from pyscheduler.core.pod_groups.subgroup_evictions import may_lose, surplus_units
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.pods_by_importance import ImportanceColumns
@@ -75,7 +75,7 @@ def eviction_units(
     units: list[EvictionUnit] = []
     key_of, rank = context.groups.key_of, EvictionRank.SINGLE_POD
     for i, node in enumerate(context.state.rows if among is None else _nodes_of(context, among), 1):
-        if i % RECORDS_PER_STEP == 0:
+        if i % steps.RECORDS_PER_STEP == 0:
             yield
         for pod in node.pods.values():
             if pod.deleting:
@@ -90,7 +90,7 @@ def eviction_units(
                 groups.setdefault(key, []).append(pod)
     useless = on_unusable_nodes(context) if groups and makes_room else frozenset()
     for i, (key, pods) in enumerate(groups.items(), 1):
-        if i % RECORDS_PER_STEP == 0:
+        if i % steps.RECORDS_PER_STEP == 0:
             yield
         lowest = context.groups.priority_of(key, pods)
         if lowest < priority:
@@ -108,7 +108,7 @@ def eviction_order(context: Context, preemptor: PodGroupKey, priority: int) -> S
     units: list[EvictionUnit] = []
     useless = on_unusable_nodes(context) if groups else frozenset()
     for i, (key, members) in enumerate(groups.items(), 1):
-        if i % RECORDS_PER_STEP == 0:
+        if i % steps.RECORDS_PER_STEP == 0:
             yield
         lowest = context.groups.priority_of(key, members)
         if key != preemptor and lowest < priority:

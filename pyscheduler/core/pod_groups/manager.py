@@ -20,13 +20,12 @@ from pyscheduler.api.resources import PODS, Amounts
 from pyscheduler.api.steps import Steps
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.pod_groups import subgroups
+from pyscheduler.core.pod_groups import steps, subgroups
 from pyscheduler.core.pod_groups.claim_usage import PLACED, RESERVED, TERMINATING, Holder, Scope, scope_of, sum_of
 from pyscheduler.core.pod_groups.group_results import changed_groups, pod_group_of, role_of, subgroup_of
 from pyscheduler.core.pod_groups.members import POD_GROUP, SINGLE_POD, PodGroupStates
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
-from pyscheduler.core.pod_groups.steps import RECORDS_PER_STEP
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
 from pyscheduler.core.pod_groups.usage import GroupUsage, QueueRequests
 
@@ -318,8 +317,8 @@ class PodGroupManager(PodGroupStates):
         if (quota := self.quota) is not None:
             self._settle_claims()
             self._report_terminating()
-            while len(self.usage.stale) > RECORDS_PER_STEP:
-                for key, usage in self.usage.take_stale(RECORDS_PER_STEP):
+            while len(self.usage.stale) > steps.RECORDS_PER_STEP:
+                for key, usage in self.usage.take_stale(steps.RECORDS_PER_STEP):
                     self._report_usage_of(quota, key, usage)
                 yield
             self.report_usage()

@@ -18,6 +18,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.resources import PODS
 from pyscheduler.api.steps import Steps
 from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups import steps
 from pyscheduler.core.pod_groups.dry_run import place_without
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.eviction_units import (
@@ -32,7 +33,6 @@ from pyscheduler.core.pod_groups.min_run_time import MinRunTime
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.removal_order import PutBackBound, RemovalOrder, fewest
 from pyscheduler.core.pod_groups.room import free_amounts
-from pyscheduler.core.pod_groups.steps import RECORDS_PER_STEP
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 from pyscheduler.core.queue.queued_pod_group import title_of
@@ -272,7 +272,7 @@ class GroupPreemptionSearch:
         bound = PutBackBound(self._context.state, self._least, needed, terminating, self._nominated())
         dry_runs = _FEW // len(self._members)
         for i, unit in enumerate(reversed(needed), 1):
-            if i % RECORDS_PER_STEP == 0:
+            if i % steps.RECORDS_PER_STEP == 0:
                 yield
             if bound.without(unit) < count:
                 continue
