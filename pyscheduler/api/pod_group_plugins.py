@@ -11,6 +11,7 @@ from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.resources import Amounts
+from pyscheduler.api.steps import Steps
 
 
 class PodGroupPlugin(Plugin):
@@ -236,3 +237,10 @@ class QuotaPlugin(Plugin):
 
         `free` is what it can use without evictions.
         """
+
+    def reclaim_steps(
+        self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
+    ) -> Steps[Sequence[EvictionUnit] | str]:
+        """Return what `reclaim` does; overridden by plugins with long searches, to yield where these may pause."""
+        yield from ()
+        return self.reclaim(group, request, free, units)

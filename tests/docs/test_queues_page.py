@@ -7,6 +7,7 @@ import re
 import pytest
 
 from pyscheduler.api.resources import amount
+from pyscheduler.api.steps import exhaust
 from pyscheduler_plugins.queues.bundles import RunningPod, bundles_of
 from pyscheduler_plugins.queues.drf import next_queue
 from pyscheduler_plugins.queues.hierarchy import link_queues
@@ -76,7 +77,7 @@ def test_reclaim() -> None:
         tree.set_usage("J", "A", JobUsage(cpu(str(count))))
         tree.set_usage("K", "B", JobUsage(cpu("8"), cpu("2")))
         bundles = bundles_of("J", "A", [RunningPod(str(i), cpu("1")) for i in range(count)], minimum)
-        found = find_victims(tree, "B", cpu("2"), {}, bundles)
+        found = exhaust(find_victims(tree, "B", cpu("2"), {}, bundles))
         assert sum(len(bundle.pods) for bundle in found.victims) == int(evicted)
         reasons.append(found.reason)
     assert f"`{reasons[1]}`" in " ".join(text_of(PAGE).split())

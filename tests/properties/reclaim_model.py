@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from pyscheduler.api.steps import exhaust
 from pyscheduler_plugins.queues.bundles import Bundle, RunningPod, bundles_of
 from pyscheduler_plugins.queues.reclaim import find_victims
 from pyscheduler_plugins.queues.tree import JobUsage, QueueTree
@@ -169,7 +170,7 @@ class ReclaimingCluster:
         free = {"cpu": self.tree.capacity()["cpu"] - self.tree.allocated("root").get("cpu", 0)}
         if free["cpu"] < request["cpu"]:
             bundles = [b for j in self.jobs.values() for b in bundles_of(j.name, j.queue, j.running, j.minimum)]
-            found = find_victims(self.tree, job.queue, request, free, bundles)
+            found = exhaust(find_victims(self.tree, job.queue, request, free, bundles))
             if found.reason:
                 return False
             for bundle in found.victims:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyscheduler.api.steps import exhaust
 from pyscheduler_plugins.queues import reclaim as reclaim_module
 from pyscheduler_plugins.queues import victim_search
 from pyscheduler_plugins.queues.bundles import Bundle, RunningPod, bundles_of
@@ -64,7 +65,7 @@ def requests(draw: st.DrawFn) -> Request:
 
 
 def find_victims(request: Request, bundles: list[Bundle]) -> reclaim_module.Reclaim:
-    return reclaim_module.find_victims(request.tree, request.queue, request.amounts, request.free, bundles)
+    return exhaust(reclaim_module.find_victims(request.tree, request.queue, request.amounts, request.free, bundles))
 
 
 def may_reclaim_from(request: Request, queue: str) -> bool:

@@ -22,6 +22,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.resources import PODS, Amounts
+from pyscheduler.api.steps import Steps, exhaust
 from pyscheduler.api.usable_nodes import usable_nodes
 from pyscheduler_plugins.pod_groups.pod_annotations import QUEUES
 from pyscheduler_plugins.queues.args import QueuesArgs, RunTimes
@@ -43,6 +44,7 @@ from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, ROOT, Declara
 from pyscheduler_plugins.queues.queue_delays import QueueDelays
 from pyscheduler_plugins.queues.quota_excess import excess, surplus_of
 from pyscheduler_plugins.queues.reclaim import (
+    BUNDLES_PER_STEP,
     find_victims,
     is_within_guarantee,
     is_within_share,
@@ -447,6 +449,11 @@ class Queues(QuotaPlugin):
     def reclaim(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
     ) -> Sequence[EvictionUnit] | str:
+        return exhaust(self.reclaim_steps(group, request, free, units))
+
+    def reclaim_steps(
+        self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
+    ) -> Steps[Sequence[EvictionUnit] | str]:
         self._read_queues()
         queue, tree = self.queue_of_group(group), self._tree
         # Evictions in queues that do not share an exceeded limit leave it exceeded.
@@ -460,8 +467,12 @@ class Queues(QuotaPlugin):
             return ()
         headroom = tree.headroom(queue)
         free = {resource: min(amount, headroom.get(resource, amount)) for resource, amount in free.items()}
-        bundles = [self._bundle(unit, other) for unit, other in others]
-        found = find_victims(tree, queue, self._with_shares(request), free, bundles)
+        bundles: list[Bundle] = []
+        for unit, other in others:
+            bundles.append(self._bundle(unit, other))
+            if len(bundles) % BUNDLES_PER_STEP == 0:
+                yield
+        found = yield from find_victims(tree, queue, self._with_shares(request), free, bundles)
         if found.reason:
             return found.reason
         chosen = {id(bundle) for bundle in found.victims}

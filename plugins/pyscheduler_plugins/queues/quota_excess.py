@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyscheduler.api.resources import Amounts
+from pyscheduler.api.steps import exhaust
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.tree import QueueTree
 from pyscheduler_plugins.queues.victim_search import Allowance, CandidateBundle, smallest_set
@@ -43,10 +44,10 @@ def surplus_of(tree: QueueTree, queue: str, bundles: Iterable[Bundle]) -> list[B
         for name in below
     }
     within_shares = [c for c in candidates if all(_is_above(above_shares[name], c) for name in c.queues[:-1])]
-    found = smallest_set(within_shares, missing, Allowance(above_shares, {name: {} for name in below}))
+    found = exhaust(smallest_set(within_shares, missing, Allowance(above_shares, {name: {} for name in below})))
     if found is None:
         without_shares: dict[str, Amounts] = {name: {} for name in below}
-        found = smallest_set(candidates, missing, Allowance(without_shares, without_shares))
+        found = exhaust(smallest_set(candidates, missing, Allowance(without_shares, without_shares)))
     return found or []
 
 

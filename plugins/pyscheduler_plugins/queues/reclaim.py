@@ -16,11 +16,14 @@ from msgspec import Struct
 
 from pyscheduler.api.counts import counted
 from pyscheduler.api.resources import Amounts
+from pyscheduler.api.steps import Steps
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.quantities import format_amount, format_amounts
 from pyscheduler_plugins.queues.tree import QueueTree
 from pyscheduler_plugins.queues.victim_search import Allowance, CandidateBundle, smallest_set
 
+BUNDLES_PER_STEP = 512
+"""Bundles that are created or compared with their queues in a step, at 20 µs each."""
 MAX_REASONS = 3
 """Number of queues that the reason names."""
 
@@ -36,7 +39,7 @@ class Reclaim(Struct, frozen=True):
 
 def find_victims(
     tree: QueueTree, queue: str, request: Mapping[str, int], free: Mapping[str, int], bundles: Iterable[Bundle]
-) -> Reclaim:
+) -> Steps[Reclaim]:
     """Return the smallest set of bundles that makes room for a request of the queue when evicted.
 
     The request is part of the queue's pending usage; `free` is what it can use without evictions. The caller leaves out
@@ -49,9 +52,11 @@ def find_victims(
     if queue in excesses:
         return Reclaim(reason=_reclaimer_reason(tree, queue, request, free, excesses[queue]))
     found = _CandidateBundles(tree, queue, missing, excesses)
-    for bundle in bundles:
+    for i, bundle in enumerate(bundles, 1):
         found.add(bundle)
-    victims = smallest_set(found.candidates, missing, found.allowance)
+        if i % BUNDLES_PER_STEP == 0:
+            yield
+    victims = yield from smallest_set(found.candidates, missing, found.allowance)
     return Reclaim(reason=found.reason()) if victims is None else Reclaim(tuple(victims))
 
 

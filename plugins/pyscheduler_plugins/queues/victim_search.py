@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
+from itertools import count
 
 from msgspec import Struct
 
 from pyscheduler.api.resources import Amounts
+from pyscheduler.api.steps import Steps
 from pyscheduler_plugins.queues.bundles import Bundle
 
 MAX_STEPS = 2_000
 """Steps of one search after its first complete set."""
 
+_TURNS_PER_STEP = 256
+"""Candidates that are taken or put back before the search pauses, at 30 µs each."""
 Balance = dict[str, Amounts]
 """Amounts by resource, by queue. A resource that is not listed is not limited."""
 _Cost = tuple[int, int, int]
@@ -45,7 +49,9 @@ class Allowance(Struct, frozen=True):
     above_guarantee: Balance
 
 
-def smallest_set(candidates: Sequence[CandidateBundle], missing: Amounts, allowance: Allowance) -> list[Bundle] | None:
+def smallest_set(
+    candidates: Sequence[CandidateBundle], missing: Amounts, allowance: Allowance
+) -> Steps[list[Bundle] | None]:
     """Return the smallest set that frees the missing amounts, None if no set does.
 
     The last bundle that is taken from a queue may take it below its deserved amounts; before, the queue is above them.
@@ -53,7 +59,7 @@ def smallest_set(candidates: Sequence[CandidateBundle], missing: Amounts, allowa
     search = _Search(_few_of_each_kind(candidates, missing), missing, allowance)
     max_below, queues = 0, len(allowance.above_deserved)
     while search.best is None and max_below < 2 * queues:
-        search.run(max_below)
+        yield from search.run(max_below)
         max_below = 2 * max_below or 1
     return search.best
 
@@ -110,12 +116,14 @@ class _Search:
         self._max_below = 0
         self._steps = 0
 
-    def run(self, max_below: int) -> None:
+    def run(self, max_below: int) -> Steps[None]:
         """Search all sets that take at most so many queues below their deserved amounts."""
         self._max_below, self._steps = max_below, 0
         positions: list[int] = []
         position, is_first_descent = 0, True
-        while True:
+        for turn in count(1):
+            if turn % _TURNS_PER_STEP == 0:
+                yield
             covered = not any(n > 0 for n in self._missing.values())
             following = None if covered else self._next_allowed(position, is_first_descent)
             if following is not None:

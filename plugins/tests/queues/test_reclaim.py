@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.api.steps import exhaust
 from pyscheduler_plugins.queues.bundles import Bundle, RunningPod, bundles_of
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.queue import Queue
@@ -56,7 +57,7 @@ class Cluster:
     def reclaim(self, in_queue: str, request: Amounts) -> Reclaim:
         """Return the result for a job that waits."""
         self.wait("waiting", in_queue, request)
-        return find_victims(self.tree, in_queue, request, self.free, self.bundles)
+        return exhaust(find_victims(self.tree, in_queue, request, self.free, self.bundles))
 
 
 def total(pods: list[RunningPod]) -> Amounts:
@@ -302,7 +303,7 @@ def test_jobs_of_a_queue_that_does_not_exist_are_named() -> None:
     cluster = Cluster(10, queue("b"))
     cluster.run("j", "deleted", 4, minimum=0)
     cluster.wait("waiting", "b", cores(8))
-    assert find_victims(cluster.tree, "b", cores(8), cores(6), cluster.bundles).reason == (
+    assert exhaust(find_victims(cluster.tree, "b", cores(8), cores(6), cluster.bundles)).reason == (
         "no pods of another queue that is over its deserved cpu;"
         " queue deleted, which does not exist or is invalid, keeps 4 cpu"
     )

@@ -11,16 +11,18 @@ from typing import Any
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.pod_group import PodGroup, PodGroupKey
+from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
+from pyscheduler.api.resources import Amounts
 from pyscheduler.api.return_values import InvalidReturnValue
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.framework.result_checks import check_quota_result, check_texts, check_units
 from pyscheduler.texts import text_of
 
 _KEY = "a PodGroupKey of strs or None"
 _FOR_EACH_GROUP = (QuotaPlugin.min_run_seconds, QuotaPlugin.seconds_of_turns)
 """They return one number for each of the groups in their second argument, or none."""
-_CHOICES = (QuotaPlugin.surplus, QuotaPlugin.reclaim)
+_CHOICES = (QuotaPlugin.surplus,)
 """They return some of the units in their last argument."""
 
 
@@ -73,6 +75,21 @@ def call_quota(plugin: QuotaPlugin, method: Callable[..., Any], args: Sequence[A
         raise InvalidReturnValue(own, result, f"one for each of {len(args[1])} groups, or none", shown=shown)
     if method in _CHOICES and not isinstance(result, str):
         check_units(own, result, (unit for unit, _ in args[-1]))
+    return result
+
+
+def reclaim_in_steps(
+    plugin: QuotaPlugin,
+    group: PodGroup,
+    request: Amounts,
+    free: Amounts,
+    units: Sequence[tuple[EvictionUnit, PodGroup]],
+) -> Steps[Sequence[EvictionUnit] | str]:
+    """Return the units to evict in other queues, or why there are none."""
+    result = yield from plugin.reclaim_steps(group, request, free, units)
+    check_quota_result("reclaim", plugin.reclaim, result)
+    if not isinstance(result, str):
+        check_units(plugin.reclaim, result, (unit for unit, _ in units))
     return result
 
 

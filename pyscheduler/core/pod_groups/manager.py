@@ -22,8 +22,8 @@ from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups import steps, subgroups
 from pyscheduler.core.pod_groups.claim_usage import PLACED, RESERVED, TERMINATING, Holder, Scope, scope_of, sum_of
-from pyscheduler.core.pod_groups.group_results import changed_groups, pod_group_of, role_of, subgroup_of
-from pyscheduler.core.pod_groups.members import POD_GROUP, SINGLE_POD, PodGroupStates
+from pyscheduler.core.pod_groups.group_results import changed_groups, pod_group_of, reclaim_in_steps, subgroup_of
+from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, PodGroupStates
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
@@ -241,14 +241,15 @@ class PodGroupManager(PodGroupStates):
         request: Mapping[str, int],
         free: Mapping[str, int],
         units: Sequence[tuple[EvictionUnit, PodGroup]],
-    ) -> Sequence[EvictionUnit] | str:
+    ) -> Steps[Sequence[EvictionUnit] | str]:
         """Return the units of other queues that make room for the request, or why there are none."""
         if (quota := self.quota) is None:
             return ()
         failed: Sequence[EvictionUnit] | str = f"plugin {quota.name} failed"
         with self._terminating.left_out():
-            self.report_usage()
-            return self.call_quota(failed, QuotaPlugin.reclaim, group, dict(request), dict(free), units)
+            yield from self.report_usage_in_steps()
+            search = reclaim_in_steps(quota, group, dict(request), dict(free), units)
+            return (yield from self._call_in_steps(failed, quota, QUOTA, search))
 
     def has_reclaim_candidates(self, group: PodGroup) -> bool:
         """Return True if pods of other queues have a node."""
@@ -465,11 +466,6 @@ class PodGroupManager(PodGroupStates):
         """Return True if some pods of the group have a node, but fewer than it needs."""
         state = self._groups.get(group.key)
         return state is not None and bool(state.placed) and bool(self.shortage(group, ()))
-
-    def role_of(self, pod: Pod) -> str:
-        """Return the pod's role in its group."""
-        plugin = self._plugin_of(pod)
-        return self._call("", plugin, POD_GROUP, role_of, plugin, pod)
 
     def object_changed(self, event: ClusterEvent) -> None:
         """Read the requirements of the groups again that a changed object declares."""

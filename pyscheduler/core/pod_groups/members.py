@@ -16,10 +16,11 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.resources import Amounts
+from pyscheduler.api.steps import Steps
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.claim_usage import TERMINATING, ClaimUsage, Holder
-from pyscheduler.core.pod_groups.group_results import call_quota, group_of, pod_group_of
+from pyscheduler.core.pod_groups.group_results import call_quota, group_of, pod_group_of, role_of
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import GateRemovals, is_admitted
 from pyscheduler.core.pod_groups.terminating import TerminatingPods
@@ -320,6 +321,11 @@ class PodGroupStates:
             self.add_succeeded(pod)
         del self._adopted[adopted:]  # their usage has been counted since their start
 
+    def role_of(self, pod: Pod) -> str:
+        """Return the pod's role in its group."""
+        plugin = self._plugin_of(pod)
+        return self._call("", plugin, POD_GROUP, role_of, plugin, pod)
+
     def size_of(self, pod: Pod) -> tuple[int, int]:
         """Return a sort key of pods: what their claims request, and what they request themselves."""
         claims = self._claims_of(pod).values() if pod.spec.resource_claims else ()
@@ -354,6 +360,13 @@ class PodGroupStates:
         """Return what a method of a plugin returns; the default if it raises, which is reported."""
         try:
             return method(*args)  # as in `call_guarded`, inlined because it runs several times for every pod
+        except BaseException as error:
+            return self._failed(default, plugin, point, error)
+
+    def _call_in_steps(self, default: D, plugin: Plugin, point: str, steps: Steps[T]) -> Steps[T | D]:
+        """Return the result of a plugin's steps; the default if they raise, which is reported."""
+        try:
+            return (yield from steps)
         except BaseException as error:
             return self._failed(default, plugin, point, error)
 

@@ -155,7 +155,7 @@ class GroupPreemptionSearch:
         among = context.groups.reclaim_candidates(self._group, request)
         units = yield from eviction_units(context, self._group.key, CRITICAL_PRIORITY, among)
         candidates = self._min_run_time.evictable(self._with_groups(self._on_usable_nodes(units)))
-        found = context.groups.reclaim(self._group, request, free, candidates)
+        found = yield from context.groups.reclaim(self._group, request, free, candidates)
         if not isinstance(found, str) and found and (yield from self._place(found, ())) is None:
             return f"what may be reclaimed makes no room for {title_of(self._group.key, self._pods[0])} on a node"
         return found
