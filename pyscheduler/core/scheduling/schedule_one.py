@@ -12,8 +12,8 @@
             wait_on_permit or start_binding      permit.py, binding.py
         end_resize_attempt                       instead, if a pod on its node fits after its resize
 
-It is one synchronous call, so the state cannot change during it; only a long PostFilter pauses. Extenders are called by
-the variant in `core/extenders/schedule_one.py`.
+It is one synchronous call, so the state cannot change during it; only a long PostFilter, or a preemption among groups,
+pauses. Extenders are called by the variant in `core/extenders/schedule_one.py`.
 """
 
 from __future__ import annotations
