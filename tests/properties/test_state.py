@@ -198,7 +198,14 @@ def test_comparison_with_rebuilt_state_catches_planted_bug(plant: Plant, monkeyp
 
 
 def _revert_oldest_first(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("pyscheduler.core.state.cluster.reversed", list, raising=False)
+    def roll_back(self: ClusterState, begin: int, _: int) -> bool:
+        steps = self._undo[begin:]
+        del self._undo[begin:]
+        for step in steps:
+            self._revert(*step)
+        return False
+
+    patch.setattr(ClusterState, "_roll_back", roll_back)
 
 
 def _keep_removals(patch: pytest.MonkeyPatch) -> None:
@@ -224,7 +231,7 @@ def _keep_dry_run_after_error(patch: pytest.MonkeyPatch) -> None:
                 never_closed.append(stack.pop_all())
                 raise
 
-    dry_run: Callable[[ClusterState], AbstractContextManager[None]] = ClusterState.dry_run
+    dry_run: Callable[[ClusterState], AbstractContextManager[object]] = ClusterState.dry_run
     never_closed: list[ExitStack] = []
     patch.setattr(ClusterState, "dry_run", leaking_dry_run)
 
