@@ -309,8 +309,12 @@ def test_completion_property_catches_usage_of_ended_pods(monkeypatch: pytest.Mon
 
 
 def test_share_property_catches_missing_reclaim(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_nothing(*_: object) -> Steps[Sequence[EvictionUnit]]:
+        yield from ()
+        return ()
+
     case = 4, [Team(0, 4, Claim(1, 20)), Team(5, 4, Claim(1, 20))]
     check_shares(case)
-    monkeypatch.setattr(Queues, "reclaim", lambda *_: ())
+    monkeypatch.setattr(Queues, "reclaim_steps", find_nothing)
     with pytest.raises(AssertionError, match="the shares are"):
         check_shares(case)

@@ -22,7 +22,7 @@ from pyscheduler.texts import text_of
 _KEY = "a PodGroupKey of strs or None"
 _FOR_EACH_GROUP = (QuotaPlugin.min_run_seconds, QuotaPlugin.seconds_of_turns)
 """They return one number for each of the groups in their second argument, or none."""
-_CHOICES = (QuotaPlugin.surplus,)
+_CHOICES = (QuotaPlugin.surplus, QuotaPlugin.reclaim)
 """They return some of the units in their last argument."""
 
 

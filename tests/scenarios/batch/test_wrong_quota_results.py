@@ -25,8 +25,8 @@ class WrongQueues(Queues):
     change: ClassVar[Callable[[Units], Any]]
     seconds: ClassVar[Any] = None
 
-    def reclaim(self, *args: Any) -> Any:
-        found = super().reclaim(*args)
+    def reclaim_steps(self, *args: Any) -> Any:
+        found = yield from super().reclaim_steps(*args)
         return found if isinstance(found, str) else type(self).change(found)
 
     def surplus(self, *args: Any) -> Any:
