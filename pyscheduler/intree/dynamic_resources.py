@@ -248,11 +248,8 @@ class DynamicResources(
         return None
 
     def _allocator(self, uuids: Iterator[str], steps: int = _STEPS) -> Allocator:
-        allocated = self._claims.devices.allocated
-        classes = self._classes.by_name
-        return Allocator(
-            self._devices.inventory, classes, allocated, self._selectors, partial(next, uuids), steps=steps
-        )
+        inventory, allocated, classes = self._devices.inventory, self._claims.devices.allocated, self._classes.by_name
+        return Allocator(inventory, classes, allocated, self._selectors, partial(next, uuids), steps=steps)
 
     def _usable(self, state: PodClaims, index: int, claim: CachedClaim, pod: Pod) -> CachedClaim:
         """Return the claim, with the allocation of another pod of its group. ClaimUnusableError if it has to wait."""
