@@ -285,7 +285,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return {}
         matching = self._anti_affinity_cache.of(pod, incoming_pod, nodes, self._namespaces.version)
         cached = self._counts_of_existing.get(pod)
-        if cached is None or cached[0] != matching or cached[1].keys() != {*keys}:
+        # Comparing takes long, and the terms are usually the same object.
+        if cached is None or not (cached[0] is matching or cached[0] == matching) or cached[1].keys() != {*keys}:
             cached = (matching, {key: ExistingAntiAffinityCount(matching, key) for key in keys})
             if not matching.is_large:
                 self._counts_of_existing[pod] = cached

@@ -28,6 +28,7 @@ from pyscheduler.api import (
     StatusError,
 )
 from pyscheduler.api.preemption import PreemptionSearch
+from pyscheduler.api.topology import Domains
 from pyscheduler.core.events import PodGone
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.plugin_failure import PluginFailed
@@ -124,6 +125,8 @@ def frozen(value: Any) -> Any:
         return value.dtype.str, value.tolist()
     if isinstance(value, SumsByDomain):  # a live view of its counter, which refers to it
         return value.total, value.numbers.tolist()
+    if isinstance(value, Domains):  # it computes more when it is read
+        return value.ids.tolist(), {**value.known}
     if isinstance(value, NodeTable | NodeInfo | ClusterState | CoreHandle):
         return id(value)
     if isinstance(value, Mapping):

@@ -168,7 +168,7 @@ class ClusterState:
         for pod in node.pods.values():
             self.placed.changed(node, pod, -1)
         self.order.remove(name)
-        topologies = self._topologies.domains_of(node.row)
+        domains = self._topologies.domains_of(node.row)
         last = self.rows.pop()
         if last is not node:
             self.placed.moved(last, node.row)
@@ -176,8 +176,7 @@ class ClusterState:
             self.rows[node.row] = last
             self._write_usage(last)
             self._write_object(last, ANY_CHANGE)
-        for topology, domain in topologies:
-            topology.resize(len(self.rows), domain, -1)
+        self._topologies.removed(domains, len(self.rows))
         # The last row no longer exists, but readers of all nodes must see the change.
         self._record_node_change(len(self.rows), ANY_CHANGE)
         node.row = -1

@@ -16,12 +16,11 @@ _MAX_TOPOLOGIES = 64
 class Topology(Domains):
     """Domains of all nodes by one label. The ids are a view of its column, so that a moved row keeps its domain."""
 
-    __slots__ = ("_snapshot", "column")
+    __slots__ = ("column",)
 
     def __init__(self, column: CategoricalColumn[str | None], n: int) -> None:
         super().__init__(column.ids(slice(0, n), n), column.known)
         self.column = column
-        self._snapshot: Domains | None = None
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -30,20 +29,13 @@ class Topology(Domains):
             sizes = self._sizes = grown(sizes, 2 * self.size)
         return sizes[: self.size]
 
-    @property
-    def snapshot(self) -> Domains:
-        """The domains as they are; the same object until a node is added or removed."""
-        if self._snapshot is None:
-            self._snapshot = _Snapshot(self)
-        return self._snapshot
-
     def resize(self, n: int, domain: int, change: int) -> None:
         """Adapt to `n` nodes after one of a domain was added (1) or removed (-1)."""
         sizes, count = self.sizes, self.non_empty_count
         sizes[domain] += change
         if domain != NO_DOMAIN and sizes.item(domain) == max(change, 0):
             self._non_empty_count = count + change
-        self.ids, self._unlabelled, self._snapshot = self.column.ids(slice(0, n), n), None, None
+        self.ids, self._unlabelled = self.column.ids(slice(0, n), n), None
 
 
 class _Snapshot(Domains):
@@ -77,6 +69,8 @@ class Topologies:
 
     def __init__(self) -> None:
         self._by_key: dict[str, Topology] = {}
+        self._snapshots: dict[str, _Snapshot] = {}
+        """Those of the topologies that were read since a node was added or removed."""
 
     def of(self, key: str, column: CategoricalColumn[str | None], n: int) -> Domains:
         """Return the domains of all `n` nodes; the same object until one of these changes."""
@@ -84,16 +78,23 @@ class Topologies:
         if topology is None or topology.column is not column or topology.known is not column.known:
             if len(self._by_key) >= _MAX_TOPOLOGIES:
                 self._by_key.clear()
+                self._snapshots.clear()
             topology = self._by_key[key] = Topology(column, n)
-        return topology.snapshot
+            self._snapshots.pop(key, None)
+        snapshot = self._snapshots.get(key)
+        if snapshot is None:
+            snapshot = self._snapshots[key] = _Snapshot(topology)
+        return snapshot
 
     def labels_changed(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         """Drop the topologies in which a node has another domain than before."""
         for key in [key for key in self._by_key if before.get(key) != now.get(key)]:
             del self._by_key[key]
+            self._snapshots.pop(key, None)
 
     def added(self, n: int) -> None:
         """Include the last of `n` nodes, which is in the columns already."""
+        self._snapshots.clear()
         for key, topology in [*self._by_key.items()]:
             if topology.known is topology.column.known:
                 topology.resize(n, topology.column.ids(slice(0, n), n).item(n - 1), 1)
@@ -103,3 +104,9 @@ class Topologies:
     def domains_of(self, row: int) -> list[tuple[Topology, int]]:
         """Return the topologies, each with the domain of a row."""
         return [(topology, topology.ids.item(row)) for topology in self._by_key.values()]
+
+    def removed(self, domains: list[tuple[Topology, int]], n: int) -> None:
+        """Leave out a node that had these domains; `n` are left, in the columns too."""
+        self._snapshots.clear()
+        for topology, domain in domains:
+            topology.resize(n, domain, -1)
