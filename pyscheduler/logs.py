@@ -23,7 +23,7 @@ FORMATS = ("text", "json")
 """Values of `--logging-format`."""
 
 PERIOD_SECONDS = 60.0
-"""Period of which a RateLimit lets one line of a key through."""
+"""Minimum time between two lines of a key."""
 _MAX_KEYS = 1000
 _LIBRARIES_FROM = 6
 _MAX_FIELD = 16384
@@ -74,19 +74,19 @@ class RateLimit:
         self._suppressed: dict[Hashable, int] = {}
 
     def take(self, key: Hashable) -> dict[str, int] | None:
-        """Return None if a line of this key is suppressed, otherwise the field with the number of those since the last.
+        """Return the fields to add to the line, None if it is suppressed.
 
-        The field is missing if there were none. A key must not contain text that a tenant chooses.
+        `suppressed` is the number of lines since the last one, if any. A key must contain no text of a tenant.
         """
         now = self._clock()
         if now - self._written.get(key, -math.inf) < PERIOD_SECONDS:
             self._suppressed[key] = self._suppressed.get(key, 0) + 1
             return None
-        if len(self._written) >= _MAX_KEYS:
+        count = self._suppressed.pop(key, 0)
+        if key not in self._written and len(self._written) >= _MAX_KEYS:
             self._written.clear()
             self._suppressed.clear()
         self._written[key] = now
-        count = self._suppressed.pop(key, 0)
         return {"suppressed": count} if count else {}
 
 

@@ -241,6 +241,10 @@ class QuotaPlugin(Plugin):
     def reclaim_steps(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
     ) -> Steps[Sequence[EvictionUnit] | str]:
-        """Return what `reclaim` does; overridden by plugins with long searches, to yield where these may pause."""
+        """Run `reclaim` in steps: a bare `yield` after every few milliseconds of work.
+
+        The scheduler calls this method. If an event arrives at a `yield`, it closes the generator and restarts the
+        attempt. Override it for long searches, and exhaust it in `reclaim`.
+        """
         yield from ()
         return self.reclaim(group, request, free, units)

@@ -173,7 +173,8 @@ class NodeEquivalence(NamedTuple):
 class Domains:
     """Topology domain of each node of a table: values of a label as small integers.
 
-    Valid until a node object changes. Compared by identity: sums by domain are cached per object.
+    Valid until a node is added, removed or gets another domain: `ids` may be a view of a column that changes then.
+    Compared by identity; sums by domain are cached per `source`.
     """
 
     __slots__ = ("_non_empty_count", "_sizes", "_unlabelled", "ids", "known")
@@ -189,7 +190,7 @@ class Domains:
 
     @property
     def source(self) -> Domains:
-        """Domains that follow added and removed nodes, for sums that are kept; these themselves if none do."""
+        """The domains by which sums are cached: updated as nodes are added and removed, or these domains themselves."""
         return self
 
     @property

@@ -36,14 +36,14 @@ def batch_config(scheduler: str) -> LoadedConfig:
 
 
 class ReadScope(NamedTuple):
-    """Namespace and kinds to which the list of objects is limited, and what no plugin reads."""
+    """Namespace and kinds to which the list of objects is limited, and Jobs that have succeeded."""
 
     namespace: str = ""
     """The only namespace that was read; "" if all were."""
     forbidden: tuple[ResourceKind, ...] = ()
     """Kinds that the user may not list."""
     succeeded_jobs: frozenset[str] = frozenset()
-    """UIDs of Jobs that have succeeded."""
+    """UIDs of Jobs that met their success policy; empty if they were not listed."""
 
     @property
     def is_whole(self) -> bool:

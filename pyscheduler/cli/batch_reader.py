@@ -23,6 +23,9 @@ _NOT_FAILED: Final = "status.phase!=Failed"
 """Failed pods use nothing and count toward no minimum."""
 _SUCCEEDED: Final = "Succeeded"
 _JOB_SUCCESS: Final = ("SuccessCriteriaMet", "Complete")
+_SUCCESS_POLICY: Final = "SuccessPolicy"
+"""Reason of these conditions if the Job met its success policy (JobReasonSuccessPolicy)."""
+_JOB_VERSION: Final = "batch/v1"
 _FORBIDDEN: Final = 403
 _NOT_SERVED: Final = (403, 404)
 """Statuses of discovery for a version that the API server does not serve."""
@@ -54,14 +57,18 @@ class ObjectReader:
         return ListedObjects(_decoded(pods, PodObject), _decoded(nodes, NodeObject), decoded, scope)
 
     async def succeeded_jobs(self, pods: Sequence[PodObject]) -> frozenset[str]:
-        """Return the UIDs of the Jobs that have succeeded, none if they may not be listed.
+        """Return the UIDs of the Jobs that met their success policy, none if they cannot be listed.
 
-        They are listed only if there is a Job of which just succeeded pods are left.
+        They are listed only if all pods that are left of some Job have succeeded.
         """
         succeeded = {_job_of(pod) for pod in pods if pod.status.phase == _SUCCEEDED}
         if not succeeded - {_job_of(pod) for pod in pods if pod.status.phase != _SUCCEEDED} - {""}:
             return frozenset()
-        jobs = _decoded((await self._list(JOBS)).items, _Job)
+        try:
+            jobs = _decoded((await self._list(JOBS)).items, _Job)
+        except ApiError as problem:
+            _log.warning("Jobs cannot be listed, groups of ended Jobs count as incomplete", problem)
+            return frozenset()
         return frozenset(job.metadata.uid for job in jobs if any(map(_is_success, job.status.conditions or ())))
 
     async def _served(self) -> list[ResourceKind]:
@@ -112,6 +119,7 @@ class _List(NamedTuple):
 class _Condition(msgspec.Struct):
     type: str
     status: str
+    reason: str = ""
 
 
 class _JobStatus(msgspec.Struct):
@@ -124,13 +132,21 @@ class _Job(msgspec.Struct):
 
 
 def _is_success(condition: _Condition) -> bool:
-    return condition.type in _JOB_SUCCESS and condition.status == "True"
+    is_met = condition.type in _JOB_SUCCESS and condition.status == "True"
+    return is_met and condition.reason == _SUCCESS_POLICY
 
 
 def _job_of(pod: PodObject) -> str:
     """Return the UID of the Job that controls a pod, "" if none does."""
     owners = pod.metadata.owner_references or ()
-    return next((owner.uid for owner in owners if owner.controller and owner.kind == JOBS.kind), "")
+    return next(
+        (
+            owner.uid
+            for owner in owners
+            if owner.controller and owner.kind == JOBS.kind and owner.api_version == _JOB_VERSION
+        ),
+        "",
+    )
 
 
 class _Resource(msgspec.Struct):

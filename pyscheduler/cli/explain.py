@@ -115,14 +115,17 @@ def explain(
     node: str,
     output: str,
 ) -> None:
+    if bool(pods) == (selector is not None):
+        raise click.UsageError("name pods, or select them with -l" + (", not both" if pods else ""))
     options.logging("text", 0, quiet=True)
     loaded = load(config) if config else None
     kinds = BatchCluster(loaded or batch_config(DEFAULT_SCHEDULER_NAME)).watched
-    if bool(pods) == (selector is not None):
-        raise click.UsageError("name pods, or select them with -l")
     keys = list(dict.fromkeys(_pod_key(pod, namespace) for pod in pods))
     first = keys[0].partition("/")[0] if keys else namespace or _DEFAULT_NAMESPACE
     objects = dumped_objects(dumps, kinds) if dumps else options.run_async(_listed(kubeconfig, kinds, first))
+    other = next((key for key in keys if not key.startswith(f"{first}/")), "")
+    if other and objects.scope.namespace:
+        raise CommandProblem(f"you may list pods of one namespace at a time: explain {other} by itself")
     targets = [_pod(objects, key) for key in keys] if selector is None else _selected(objects, first, selector)
     found = [_explain(loaded, objects, target, node) for target in targets]
     parts = [part for i, each in enumerate(found) for part in (*([""] if i else []), *view(each))]
@@ -187,7 +190,7 @@ def _of_node(found: Explanation, node: str) -> Explanation:
     """Return what an explanation has about one node. CommandProblem if the node does not exist."""
     feasible = [each for each in found.feasible if each.node == node]
     rejected = [replace(each, nodes=[node]) for each in found.rejected if node in each.nodes]
-    if not feasible and not rejected and not found.error:
+    if not feasible and not rejected and (found.feasible or found.rejected):
         nodes = [each.node for each in found.feasible] + [name for each in found.rejected for name in each.nodes]
         raise CommandProblem(f"there is no node {node}{did_you_mean(node, nodes)}")
     return replace(found, feasible=feasible, rejected=rejected)

@@ -131,8 +131,8 @@ class _MemberGroup:
         self._key, self._state, self._is_whole = key, state, scope.is_whole
         owners = [pod.signature.owner for pod in state.succeeded.values()]
         jobs = ["" if owner is None else owner.uid for owner in owners]
-        self._has_ended_job = bool(jobs) and not state.pods and scope.succeeded_jobs.issuperset(jobs)
-        """True if only succeeded pods of Jobs that have succeeded are left: the others were stopped."""
+        self._has_ended_job = not state.pods and len({*jobs}) == 1 and jobs[0] in scope.succeeded_jobs
+        """True if only succeeded pods of a Job with a met success policy are left: the others were stopped."""
         self._declared = self._groups.requirements(key)
         unplaced = [pod for uid, pod in state.pods.items() if uid not in state.placed]
         self._gated = [pod for pod in unplaced if self._is_gated(pod)]

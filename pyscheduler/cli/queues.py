@@ -51,7 +51,7 @@ def queues(name: str | None, flags: Flags) -> None:
     def render(context: Context, scope: ReadScope) -> CommandOutput:
         if not scope.is_whole:
             raise CommandProblem(_forbidden(scope))
-        groups = group_rows(context)
+        groups = group_rows(context, scope)
         rows = queue_rows(context, groups)
         shown = rows if name is None else subtree(rows, name)
         table = batch_view.queue_table(shown)

@@ -114,7 +114,7 @@ def replay(
     try:
         files = find_recordings(recording)
         if pods:
-            replay_view.print_pods(_list_pods(files), output)
+            replay_view.print_pods(*_list_pods(files), output)
             return
         if pod is not None:
             replay_view.print_attempts(_find_attempts(files, pod, attempt, at), output)
@@ -209,12 +209,14 @@ def _load_replay(reader: RecordingReader, records: Iterator[RecordedInput]) -> R
 # -- list of pods ------------------------------------------------------------------------------------------------------
 
 
-def _list_pods(files: list[Path]) -> list[AttemptedPod]:
-    pods = PodListReader()
+def _list_pods(files: list[Path]) -> tuple[list[AttemptedPod], bool]:
+    """Return the pods of all recordings, and True if the last batch of one is incomplete."""
+    pods, is_torn = PodListReader(), False
     for file in files:
         reader = RecordingReader(file)
         pods.read(reader, _read_with_progress(reader))
-    return pods.pods()
+        is_torn = is_torn or reader.is_torn
+    return pods.pods(), is_torn
 
 
 # -- one pod -----------------------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def _command(command: Json | None) -> str:
     return " ".join((command["command"], *(f"{name}={value}" for name, value in fields.items())))
 
 
-def print_pods(pods: Sequence[AttemptedPod], output: str) -> None:
+def print_pods(pods: Sequence[AttemptedPod], is_torn: bool, output: str) -> None:
     """Print the pods of recordings with their last attempts."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("POD", "ATTEMPTS", "LAST", "RESULT"):
@@ -120,7 +120,10 @@ def print_pods(pods: Sequence[AttemptedPod], output: str) -> None:
         )
     lines = {each.pod: msgspec.json.encode(each).decode() for each in pods}
     attempts = counted(sum(each.attempts for each in pods), "attempt")
-    print_output(CommandOutput(table, lines, f"{counted(len(pods), 'pod')}, {attempts}"), output)
+    summary = f"{counted(len(pods), 'pod')}, {attempts}"
+    if is_torn:
+        summary += f"\nThe last batch of a recording is incomplete: {_TORN}."
+    print_output(CommandOutput(table, lines, summary), output)
 
 
 def print_attempts(found: PodAttempts, output: str) -> None:

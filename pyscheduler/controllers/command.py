@@ -38,4 +38,6 @@ def run() -> int:
         return 1
     except KeyboardInterrupt:  # a second one, while the controller stops
         return interrupt.EXIT_CODE
+    finally:
+        interrupt.exit_at_once()  # the event loop has restored the default handler
     return 0

@@ -161,7 +161,7 @@ def rounded_sums(out: Ints, terms: Sequence[tuple[float, int, Ints, Rows | None]
 def add_scores(totals: Totals, scores: Ints, weight: int, most: int) -> bool:
     """Add the weighted score of each row to its total. Return True if all scores are within 0..most.
 
-    The totals are of no use otherwise. The caller guarantees that they hold the sums of scores within the range.
+    Otherwise the totals are undefined. The caller guarantees that they hold the sums of scores within the range.
     """
     if not len(scores):
         return True

@@ -11,7 +11,7 @@ from pyscheduler import logs
 from pyscheduler.api import StatusError
 from pyscheduler.api.cycle import CallObserver
 from pyscheduler.api.return_values import InvalidReturnValue
-from pyscheduler.core.framework.plugin_failure import code_line
+from pyscheduler.core.framework.plugin_failure import code_line, raised_at
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, Point, status_of
 from pyscheduler.kube.client_metrics import ClientMetrics
 from pyscheduler.shell.counting import Labels
@@ -133,7 +133,7 @@ class MetricsInstrument(Instrument):
             self._metrics.plugin_failures.counts[plugin, point] += 1
         # The text may contain the pod's name, so it is no part of the key; the pod's Event has it.
         at = code_line(error)
-        suppressed = self._log_limit.take((plugin, point, type(error), at))
+        suppressed = self._log_limit.take((plugin, point, type(error), at, raised_at(error)))
         if suppressed is None:
             return
         fields = {"plugin": plugin, "point": point, **suppressed}

@@ -350,9 +350,7 @@ async def test_surplus_pod_is_evicted_rather_than_one_of_a_complete_group(cluste
     assert (await cluster.members(elastic), await cluster.members(core)) == (3, 3)
 
 
-async def test_group_that_is_disrupted_as_a_whole_is_evicted_as_a_whole(
-    cluster: Scenario,
-) -> None:
+async def test_group_that_is_disrupted_as_a_whole_is_evicted_as_a_whole(cluster: Scenario) -> None:
     await cluster.submit(*slots(4))
     group = gang("a", 4, api=NATIVE, disruption_mode="all")
     await cluster.submit(group)

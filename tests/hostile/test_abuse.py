@@ -313,5 +313,5 @@ def test_pods_with_many_terms_do_not_slow_down_other_pods(terms: int, kind: str)
     for each in (calm, harness):
         neighbours(each, "first", 1)  # which compiles the terms
     undisturbed = cpu(lambda: neighbours(calm, "neighbour", 200))
-    assert cpu(lambda: neighbours(harness, "neighbour", 200)) < 4 * undisturbed
+    assert cpu(lambda: neighbours(harness, "neighbour", 200)) < 4 * undisturbed + 0.2
     assert sum(name.startswith("neighbour") for name in harness.assignments) == 200

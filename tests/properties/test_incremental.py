@@ -248,7 +248,7 @@ def _match_no_requirement(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_topologies(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Topologies, "labels_changed", lambda *_: None)
+    patch.setattr(Topologies, "drop_changed", lambda *_: None)
 
 
 def _keep_axes(patch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ NODES = 5
 Change = tuple[str, int, int]
 CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(["node", "node", "remove", "remove", "pod", "pod", "end", "read"]),
+        st.sampled_from(["node", "node", "remove", "remove", "pod", "pod", "end", "read", "touch"]),
         *2 * [st.integers(0, NODES - 1)],
     ),
     max_size=30,
@@ -71,6 +71,8 @@ class Cluster:
                 self._placed.append(built_pod.uid)
             case "end" if self._placed:
                 self.state.remove(self._placed.pop(where % len(self._placed)))
+            case "touch":
+                self.state.topology(ZONE)
             case "read":
                 self.check(ZONE)
                 self.check(HOST)
@@ -108,6 +110,14 @@ def test_domains_and_sums_equal_those_of_all_nodes() -> None:
     quick(300)(given(CHANGES)(check_sequence))()
 
 
+def test_sizes_that_were_not_read_before_a_removal_are_those_of_the_nodes_left() -> None:
+    cluster = Cluster()
+    cluster.do(("node", 0, 2))  # a relabelled node drops the topology
+    cluster.do(("touch", 0, 0))
+    cluster.do(("remove", 2, 0))
+    cluster.do(("read", 0, 0))
+
+
 def test_domains_keep_their_sums_when_a_node_is_added() -> None:
     cluster = Cluster()
     cluster.do(("remove", 2, 0))
@@ -123,7 +133,7 @@ def test_domains_keep_their_sums_when_a_node_is_added() -> None:
 
 
 def _keep_domains_of_relabelled_nodes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Topologies, "labels_changed", lambda *_: None)
+    patch.setattr(Topologies, "drop_changed", lambda *_: None)
 
 
 def _keep_sizes(patch: pytest.MonkeyPatch) -> None:
@@ -132,7 +142,7 @@ def _keep_sizes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_added_nodes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Topologies, "added", lambda *_: None)
+    patch.setattr(Topologies, "add_last_node", lambda *_: None)
 
 
 def _count_moved_pods_twice(patch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def key_of(pod: Pod) -> PodGroupKey | None:
 
 
 def _match_label_keys(pod: Pod) -> list[str]:
-    return _listed(pod.annotations.get(MATCH_LABEL_KEYS, ""))
+    return _split(pod.annotations.get(MATCH_LABEL_KEYS, ""))
 
 
 def _key_of_controller(pod: Pod) -> PodGroupKey | None:
@@ -135,7 +135,7 @@ def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Re
         if isinstance(value, Rejection):
             return value
         if value:
-            keys = _listed(value)
+            keys = _split(value)
             if len(keys) > _MAX_TOPOLOGIES:
                 return _invalid(next(iter(members)), annotation, f"has more than {_MAX_TOPOLOGIES} node labels")
             topology += tuple(TopologyConstraint(key, required) for key in keys)
@@ -162,7 +162,7 @@ def common_value(annotation: str, members: Collection[Pod]) -> str | Rejection |
     return value
 
 
-def _listed(value: str) -> list[str]:
+def _split(value: str) -> list[str]:
     return [each.strip() for each in value.split(",") if each.strip()]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, TypeVarTuple
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar, TypeVarTuple
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.plugin import Plugin
@@ -42,3 +42,12 @@ def call_plugin(plugin: Plugin, point: str, call: Callable[[Cycle, *Ts], T], cyc
         return result
     except BaseException as error:
         raise_plugin_failed(plugin.name, point, error)
+
+
+def run_step(steps: Generator[Any, None, Any]) -> StopIteration | None:
+    """Run one step of a plugin's generator. Return the StopIteration with the result if it was the last one."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        return end
+    return None

@@ -102,6 +102,12 @@ def code_line(error: BaseException) -> str:
     return next(f"{file}:{f.tb_lineno}" for f in reversed(frames) if f.tb_frame.f_code.co_filename == file)
 
 
+def raised_at(error: BaseException) -> tuple[str, int] | None:
+    """Return file and line where the error was raised, None without a traceback."""
+    frames = [*_frames(error.__traceback__)]
+    return (frames[-1].tb_frame.f_code.co_filename, frames[-1].tb_lineno) if frames else None
+
+
 def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
         yield traceback

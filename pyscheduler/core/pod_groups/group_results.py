@@ -16,14 +16,13 @@ from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.resources import Amounts
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.api.steps import Steps
+from pyscheduler.core.framework.plugin_calls import run_step
 from pyscheduler.core.framework.result_checks import check_quota_result, check_texts, check_units
 from pyscheduler.texts import text_of
 
 _KEY = "a PodGroupKey of strs or None"
 _FOR_EACH_GROUP = (QuotaPlugin.min_run_seconds, QuotaPlugin.seconds_of_turns)
 """They return one number for each of the groups in their second argument, or none."""
-_CHOICES = (QuotaPlugin.surplus, QuotaPlugin.reclaim)
-"""They return some of the units in their last argument."""
 
 
 def group_of(plugin: PodGroupPlugin, pod: Pod) -> PodGroupKey | None:
@@ -73,7 +72,7 @@ def call_quota(plugin: QuotaPlugin, method: Callable[..., Any], args: Sequence[A
     if method in _FOR_EACH_GROUP and result and len(result) != len(args[1]):
         shown = f"{len(result)} times"
         raise InvalidReturnValue(own, result, f"one for each of {len(args[1])} groups, or none", shown=shown)
-    if method in _CHOICES and not isinstance(result, str):
+    if method is QuotaPlugin.surplus:
         check_units(own, result, (unit for unit, _ in args[-1]))
     return result
 
@@ -86,11 +85,24 @@ def reclaim_in_steps(
     units: Sequence[tuple[EvictionUnit, PodGroup]],
 ) -> Steps[Sequence[EvictionUnit] | str]:
     """Return the units to evict in other queues, or why there are none."""
-    result = yield from plugin.reclaim_steps(group, request, free, units)
+    if _overrides_reclaim_only(type(plugin)):
+        result = plugin.reclaim(group, request, free, units)
+    else:
+        steps = plugin.reclaim_steps(group, request, free, units)
+        while (end := run_step(steps)) is None:
+            yield
+        result = end.value
     check_quota_result("reclaim", plugin.reclaim, result)
     if not isinstance(result, str):
         check_units(plugin.reclaim, result, (unit for unit, _ in units))
     return result
+
+
+def _overrides_reclaim_only(plugin: type[QuotaPlugin]) -> bool:
+    """Return True if a subclass overrides `reclaim`, but not the `reclaim_steps` of its base class."""
+    methods = ("reclaim", "reclaim_steps")
+    first = next(each for each in plugin.__mro__ if any(name in vars(each) for name in methods))
+    return "reclaim_steps" not in vars(first)
 
 
 def _checked_key(method: Callable[..., Any], key: object) -> PodGroupKey | None:

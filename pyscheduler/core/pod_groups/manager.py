@@ -249,7 +249,7 @@ class PodGroupManager(PodGroupStates):
         with self._terminating.left_out():
             yield from self.report_usage_in_steps()
             search = reclaim_in_steps(quota, group, dict(request), dict(free), units)
-            return (yield from self._call_in_steps(failed, quota, QUOTA, search))
+            return (yield from self._run_plugin_steps(failed, quota, QUOTA, search))
 
     def has_reclaim_candidates(self, group: PodGroup) -> bool:
         """Return True if pods of other queues have a node."""

@@ -363,7 +363,7 @@ class PodGroupStates:
         except BaseException as error:
             return self._failed(default, plugin, point, error)
 
-    def _call_in_steps(self, default: D, plugin: Plugin, point: str, steps: Steps[T]) -> Steps[T | D]:
+    def _run_plugin_steps(self, default: D, plugin: Plugin, point: str, steps: Steps[T]) -> Steps[T | D]:
         """Return the result of a plugin's steps; the default if they raise, which is reported."""
         try:
             return (yield from steps)

@@ -191,7 +191,7 @@ class PlacementSearch:
             yield from self._step.pause()
             if (failure := self.place(by_uid[uid], row)) is not None:
                 self.failures[uid] = failure
-                self.undo()
+                yield from self.undo_in_steps()
                 return False
         return True
 

@@ -35,6 +35,7 @@ _BACKTRACKING_TRIES = 16
 
 _PAUSE: Final = None
 _END: Final = "end"
+"""Default of `next` for ways that are exhausted."""
 _Ways = Generator[bool | None, None, None]
 """Ways to place a group: True after each, False to leave the group out, and pauses."""
 

@@ -76,7 +76,7 @@ class ClassTotals:
         moves, classes.moves = classes.moves, []
         if moves is None or rows.fitting_rows is not self._fitting:
             self._fitting = fitting = rows.fitting_rows
-            self._counts = _count(classes, rows, fitting)
+            self._counts = _count_feasible(classes, rows, fitting)
             self._scored = self._feasible = self._feasible_count = self._by_row = None
             return
         for move in moves:
@@ -158,13 +158,13 @@ class ClassTotals:
         return self._top_scores.pick(random_bits)
 
 
-def _count(classes: NodeClasses, rows: RowResults, fitting: Rows | slice) -> Ints:
+def _count_feasible(classes: NodeClasses, rows: RowResults, fitting: Rows | slice) -> Ints:
     """Return the number of feasible rows by class, those of rejected classes included."""
-    counts = classes.counts.copy()
-    if isinstance(fitting, slice):
-        return counts
-    if len(fitting) > len(classes.of) // 2:
-        np.subtract.at(counts, classes.of.take((~rows.feasible).nonzero()[0]), 1)
-    else:
+    if not isinstance(fitting, slice) and len(fitting) <= len(classes.of) // 2:
+        counts = np.empty(classes.size, np.int64)
         count_by_class(counts, classes.of, fitting)
+        return counts
+    counts = classes.counts.copy()
+    if not isinstance(fitting, slice):
+        np.subtract.at(counts, classes.of.take((~rows.feasible).nonzero()[0]), 1)
     return counts

@@ -32,7 +32,7 @@ from pyscheduler.core.framework.result_checks import check_statuses
 from pyscheduler.core.result_cache.calls import are_few, select_rows
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Scope, invalidation_scopes
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.core.state.columns import grown, owned, shared
+from pyscheduler.core.state.columns import copy_if_shared, grown, share
 from pyscheduler.kernels import Rows
 
 Codes = NDArray[np.int32]
@@ -110,7 +110,7 @@ class RowFilters(Struct, eq=False):
     def copy(self) -> RowFilters:
         """Return the same results, which change independently; what a code stands for is shared."""
         twin = copy(self)
-        twin._codes = None if self._codes is None else shared(self._codes)
+        twin._codes = None if self._codes is None else share(self._codes)
         twin._bases, twin._stale = {**self._bases}, {*self._stale}
         return twin
 
@@ -299,7 +299,7 @@ class RowFilters(Struct, eq=False):
         )
 
     def _writable_codes(self) -> Codes:
-        self._codes = np.zeros(len(self._state), np.int32) if self._codes is None else owned(self._codes)
+        self._codes = np.zeros(len(self._state), np.int32) if self._codes is None else copy_if_shared(self._codes)
         return self._codes
 
     def _code(self, each: RowFilter, rejection: Rejection) -> int:

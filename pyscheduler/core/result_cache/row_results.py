@@ -22,7 +22,7 @@ from pyscheduler.core.result_cache.invalidation import DirtyRows, NodeReaders
 from pyscheduler.core.result_cache.row_filters import SPARE_STATUSES, RowFilter, RowFilters, row_filters
 from pyscheduler.core.result_cache.row_scores import RowScores
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.core.state.columns import grown, owned, shared
+from pyscheduler.core.state.columns import copy_if_shared, grown, share
 from pyscheduler.core.state.shared_node_fields import EXISTENCE
 from pyscheduler.kernels import Rows
 
@@ -71,7 +71,7 @@ class RowResults(Struct, eq=False, weakref=True):
     def copy_without(self, plugins: frozenset[str]) -> RowResults:
         """Return results for pods that all plugins but these sign alike; those of `plugins` are stale."""
         twin = copy(self)
-        twin.filters, twin.scores, twin.feasible = self.filters.copy(), self.scores.copy(), shared(self.feasible)
+        twin.filters, twin.scores, twin.feasible = self.filters.copy(), self.scores.copy(), share(self.feasible)
         twin._dirty_rows, twin._node_readers = None, NodeReaders(self._profile.signers)
         twin._invalidate_plugins(plugins)
         return twin
@@ -195,7 +195,7 @@ class RowResults(Struct, eq=False, weakref=True):
             fits &= ~self.excluded[rows]
         flipped = fits != self.feasible[rows]
         if np.count_nonzero(flipped):
-            self.feasible = owned(self.feasible)
+            self.feasible = copy_if_shared(self.feasible)
             self.feasible[rows] = fits
             self.feasible_count = int(np.count_nonzero(self.feasible))
             self._feasible_changed, self._fitting_rows = True, None
@@ -204,7 +204,7 @@ class RowResults(Struct, eq=False, weakref=True):
     def _set_feasible(self, row: int, fits: bool) -> None:
         fits = fits and (self.excluded is None or not self.excluded[row])
         if fits != self.feasible[row]:
-            self.feasible = owned(self.feasible)
+            self.feasible = copy_if_shared(self.feasible)
             self.feasible[row] = fits
             self.feasible_count += 1 if fits else -1
             self._feasible_changed, self._fitting_rows = True, None

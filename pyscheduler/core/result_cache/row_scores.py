@@ -36,7 +36,7 @@ from pyscheduler.core.result_cache.calls import (
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.core.state.columns import assign, grown, owned, shared
+from pyscheduler.core.state.columns import assign, copy_if_shared, grown, share
 from pyscheduler.kernels import BLOCK, Rows, Totals, add_scores, pick_top, put, refresh_tops
 
 INFEASIBLE = -(1 << 61)
@@ -179,9 +179,9 @@ class RowScores(Struct, eq=False):
     def copy(self) -> RowScores:
         """Return the same scores, which change independently; the totals have to be computed."""
         twin = copy(self)
-        twin._scored, twin.top_scores = shared(self._scored), TopScores()
+        twin._scored, twin.top_scores = share(self._scored), TopScores()
         if isinstance(self._column_total, np.ndarray):
-            twin._column_total = shared(self._column_total)
+            twin._column_total = share(self._column_total)
         twin._set_columns([column.copy() for column in self._columns.values()])
         return twin
 
@@ -260,7 +260,7 @@ class RowScores(Struct, eq=False):
             column.all_stale |= scope is Scope.EVERYWHERE
             is_dirty |= scope is Scope.ROWS
         if is_dirty:
-            self._scored = owned(self._scored)
+            self._scored = copy_if_shared(self._scored)
             assign(self._scored, rows, False)
 
     def invalidate_all(self) -> None:
@@ -347,7 +347,7 @@ class RowScores(Struct, eq=False):
             self._scored = np.zeros(len(self._scored), np.bool_)
             self._scored[fitting] = True
         elif len(unscored):
-            self._scored = owned(self._scored)
+            self._scored = copy_if_shared(self._scored)
             assign(self._scored, unscored, True)
         return all_changed
 
@@ -363,7 +363,7 @@ class RowScores(Struct, eq=False):
                 self.top_scores.reset(self.total)
         elif not isinstance(before, int):
             some = np.array(rows, np.intp) if isinstance(rows, list) else rows
-            self._column_total = before = owned(before)
+            self._column_total = before = copy_if_shared(before)
             before[some] = sum((column.final(some) for column in columns), 0)
 
     def _by_row(self, rows: Rows | slice, scores: Scores) -> Scores:

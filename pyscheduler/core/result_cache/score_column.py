@@ -30,7 +30,7 @@ from pyscheduler.core.result_cache.calls import (
 )
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.core.state.columns import grown, owned, shared
+from pyscheduler.core.state.columns import copy_if_shared, grown, share
 from pyscheduler.kernels import Rows, extremes, put
 
 
@@ -91,7 +91,7 @@ class ScoreColumn(Struct, eq=False):
     def copy(self) -> ScoreColumn:
         """Return a column with the same scores, which changes independently."""
         twin = copy(self)
-        twin._raw = shared(self._raw)
+        twin._raw = share(self._raw)
         return twin
 
     @property
@@ -152,7 +152,7 @@ class ScoreColumn(Struct, eq=False):
         """Return the raw scores by row, for writing."""
         if self.uniform is not None:
             self.uniform, self._raw = None, np.full(n, self.uniform)
-        self._raw = owned(self._raw)
+        self._raw = copy_if_shared(self._raw)
         return self._raw
 
     def _scores(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> Scores:

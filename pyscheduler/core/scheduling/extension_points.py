@@ -29,7 +29,7 @@ from pyscheduler.api.plugin import PermitPlugin, PostFilterPlugin, PreFilterPlug
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
-from pyscheduler.core.framework.plugin_calls import call_plugin
+from pyscheduler.core.framework.plugin_calls import call_plugin, run_step
 from pyscheduler.core.framework.plugin_failure import describe, raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Instrument, Point
@@ -215,7 +215,7 @@ def _call_in_steps(
     try:
         steps = plugin.post_filter_steps(cycle, pod, diagnosis)
         while True:
-            end = _step(steps) if observer is None else observer(plugin.name, POST_FILTER, _step, steps)
+            end = run_step(steps) if observer is None else observer(plugin.name, POST_FILTER, run_step, steps)
             if end is not None:
                 result: PostFilterReturn = end.value
                 check_result(POST_FILTER, plugin.post_filter, result)
@@ -225,15 +225,6 @@ def _call_in_steps(
         return status
     except BaseException as error:
         raise_plugin_failed(plugin.name, POST_FILTER, error)
-
-
-def _step(steps: PostFilterSteps[PostFilterReturn]) -> StopIteration | None:
-    """Run one step. Return the StopIteration with the result if it was the last one."""
-    try:
-        next(steps)
-    except StopIteration as end:
-        return end
-    return None
 
 
 # -- Reserve and Permit: the first rejection ends the point; without plugins the point is not counted ----------------

@@ -225,8 +225,7 @@ def _run_without_surplus(
         by_kind.setdefault(_kind(each.pod), []).append(each)
     # More of a kind are not placed anyway, and there is an attempt for each member.
     is_placed = yield from search.run_in_steps(each for equal in by_kind.values() for each in equal[:needed])
-    while len(search.placed) > needed:
-        search.forget(search.placed[-1])
+    yield from search.undo_in_steps(needed)
     if search.is_failed_as_a_whole and search.failures:
         search.fail(members, next(iter(search.failures.values())))
         return is_placed

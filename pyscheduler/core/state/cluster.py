@@ -152,10 +152,10 @@ class ClusterState:
         if before is None:
             self._write_usage(node)
         elif changed & LABELS:
-            self._topologies.labels_changed(labels, node.labels)
+            self._topologies.drop_changed(labels, node.labels)
         self._write_object(node, changed)
         if before is None:
-            self._topologies.added(len(self.rows))
+            self._topologies.add_last_node(len(self.rows))
             for pod in node.pods.values():
                 self.placed.changed(node, pod, 1)
         return before
@@ -168,7 +168,7 @@ class ClusterState:
         for pod in node.pods.values():
             self.placed.changed(node, pod, -1)
         self.order.remove(name)
-        domains = self._topologies.domains_of(node.row)
+        domains = self._topologies.topologies_with_domain(node.row)
         last = self.rows.pop()
         if last is not node:
             self.placed.moved(last, node.row)
@@ -340,7 +340,7 @@ class ClusterState:
     def dry_run(self) -> Iterator[RollBack]:
         """Undo all placements and removals at the end of the block, newest first. Dry runs may be nested.
 
-        The block may undo its own before, in steps, with the function that it gets.
+        The context manager returns a function that undoes the changes of the block in steps, before its end.
         """
         begin = len(self._undo)
         self._dry_runs += 1
@@ -363,7 +363,7 @@ class ClusterState:
 
     def _revert(self, pod: Pod, node_name: str, later: list[str] | None) -> None:
         """Undo a removal, `later` being the UIDs of the pods after this one on its node; None: undo a placement."""
-        # The steps are removed from the undo log already: an outer dry run must not record their reversal.
+        # The changes are removed from the undo log already: an outer dry run must not record their reversal.
         dry_runs, self._dry_runs = self._dry_runs, 0
         try:
             if later is None:

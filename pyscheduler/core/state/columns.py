@@ -166,12 +166,12 @@ def grown(cells: NDArray[T], size: int, empty: int = 0) -> NDArray[T]:
     return bigger
 
 
-def shared(cells: NDArray[T]) -> NDArray[T]:
-    """Return the column for another owner; both must call `owned` before they write to it."""
+def share(cells: NDArray[T]) -> NDArray[T]:
+    """Make the column read-only and return it for another owner; both call `copy_if_shared` before they write."""
     cells.flags.writeable = False
     return cells
 
 
-def owned(cells: NDArray[T]) -> NDArray[T]:
+def copy_if_shared(cells: NDArray[T]) -> NDArray[T]:
     """Return the column for writing, a copy if it is shared."""
     return cells if cells.flags.writeable else cells.copy()

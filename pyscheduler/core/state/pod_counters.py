@@ -178,7 +178,7 @@ class RowCounter(PodCounter[int]):
         domains = domains.source
         sums = self._sums.get(id(domains))
         if sums is None:
-            # Domains of fewer or more nodes are never read again, and each holds a number per node.
+            # Domains of another number of nodes are not updated any more, and each holds a number per node.
             n = len(domains.ids)
             self._sums = {key: each for key, each in self._sums.items() if len(each.domains.ids) == n}
             while len(self._sums) >= _MAX_SUMS:

@@ -1,4 +1,4 @@
-"""Domains of all nodes by label, which follow nodes that are added and removed without looking at the others."""
+"""Domains of all nodes by label, updated in constant time when a node is added or removed."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class Topology(Domains):
 
     def resize(self, n: int, domain: int, change: int) -> None:
         """Adapt to `n` nodes after one of a domain was added (1) or removed (-1)."""
-        sizes, count = self.sizes, self.non_empty_count
-        sizes[domain] += change
-        if domain != NO_DOMAIN and sizes.item(domain) == max(change, 0):
-            self._non_empty_count = count + change
+        if self._sizes is not None:  # otherwise they are counted when they are read
+            sizes, count = self.sizes, self.non_empty_count
+            sizes[domain] += change
+            if domain != NO_DOMAIN and sizes.item(domain) == max(change, 0):
+                self._non_empty_count = count + change
         self.ids, self._unlabelled = self.column.ids(slice(0, n), n), None
 
 
@@ -86,13 +87,13 @@ class Topologies:
             snapshot = self._snapshots[key] = _Snapshot(topology)
         return snapshot
 
-    def labels_changed(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    def drop_changed(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         """Drop the topologies in which a node has another domain than before."""
         for key in [key for key in self._by_key if before.get(key) != now.get(key)]:
             del self._by_key[key]
             self._snapshots.pop(key, None)
 
-    def added(self, n: int) -> None:
+    def add_last_node(self, n: int) -> None:
         """Include the last of `n` nodes, which is in the columns already."""
         self._snapshots.clear()
         for key, topology in [*self._by_key.items()]:
@@ -101,8 +102,8 @@ class Topologies:
             else:
                 del self._by_key[key]  # the domains got new ids
 
-    def domains_of(self, row: int) -> list[tuple[Topology, int]]:
-        """Return the topologies, each with the domain of a row."""
+    def topologies_with_domain(self, row: int) -> list[tuple[Topology, int]]:
+        """Return the topologies, each with the domain of a row, before another node is moved to it."""
         return [(topology, topology.ids.item(row)) for topology in self._by_key.values()]
 
     def removed(self, domains: list[tuple[Topology, int]], n: int) -> None:

@@ -1,6 +1,7 @@
 """Admission of PodGroups and Workloads (scheduling.k8s.io/v1beta1): priority, finalizer, validation.
 
-Fields of alpha feature gates are kept, and validated as if their gates were on. Composite templates are only stored.
+Fields of alpha feature gates are stored and validated; `preemptionPolicy` is not set from the PriorityClass. Composite
+templates are only stored.
 """
 
 from __future__ import annotations
@@ -133,6 +134,7 @@ def _check_union(value: Json, members: tuple[str, ...], path: str) -> Iterator[C
 def _check_list(items: list[Json], limit: int, path: str) -> Iterator[Cause]:
     if len(items) > limit:
         yield too_many(path, len(items), limit)
+        return
     names = [item.get("name") for item in items]
     for index, name in enumerate(names):
         if name in names[:index]:

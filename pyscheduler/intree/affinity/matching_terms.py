@@ -2,7 +2,8 @@
 
 Each pod of a StatefulSet or indexed Job has a label of its own that hardly any term selects. Reduced to the terms that
 match them, such pods are equal, and the counts of one serve the next. Where terms are too many, pods are reduced to the
-labels that terms select by in their namespaces, so that terms of one tenant do not tell apart the pods of others.
+labels that terms select by in their namespaces, so that pods of one tenant stay equal whatever labels other tenants'
+terms select.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def has_all_topologies(topologies: Sequence[Domains]) -> Mask | None:
     mask: Mask | None = None
     for topology in topologies:
         if len(topology.unlabelled):
-            mask = _and(mask, topology.ids != NO_DOMAIN)
+            mask = _intersect(mask, topology.ids != NO_DOMAIN)
     return mask
 
 
@@ -145,11 +145,11 @@ def _policy_mask(spread: SpreadConstraint, signature: PodSignature, nodes: NodeT
     if spread.honors_affinity and not has_no_required_terms(signature):
         mask = allowed(signature, nodes)
     if spread.honors_taints:
-        mask = _and(mask, nodes.by_taints(lambda taints: has_untolerated(signature, taints, _HARD_TAINTS)) == 0)
+        mask = _intersect(mask, nodes.by_taints(lambda taints: has_untolerated(signature, taints, _HARD_TAINTS)) == 0)
     return mask
 
 
-def _and(mask: Mask | None, other: Mask | None) -> Mask | None:
+def _intersect(mask: Mask | None, other: Mask | None) -> Mask | None:
     return other if mask is None else mask if other is None else mask & other
 
 
@@ -164,7 +164,7 @@ def _eligible_domains(
         identity = (id(topology), spread.honors_affinity, spread.honors_taints)
         if identity not in found:
             found[identity] = _eligible_domains_of(
-                topology, _and(everywhere, _policy_mask(spread, signature, nodes)), require_all
+                topology, _intersect(everywhere, _policy_mask(spread, signature, nodes)), require_all
             )
         eligible.append(found[identity])
     return tuple(eligible)

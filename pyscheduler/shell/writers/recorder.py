@@ -263,7 +263,10 @@ class Recorder:
         return _encode(series.body(self._instance))
 
     def _drop(self, series: EventSeries, problem: ApiError) -> None:
-        """Forget an Event that was not written; count and log it unless its namespace is being deleted."""
+        """Remove an Event that was not written.
+
+        Unless its namespace is being deleted, count it, and log one a minute for each reason of the API server.
+        """
         self._series[series.record.type].pop(series.key, None)
         pod, reason = series.record.regarding.key, series.record.reason
         if problem.status == _NOT_FOUND or "being terminated" in str(problem):

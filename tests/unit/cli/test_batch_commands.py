@@ -344,15 +344,18 @@ def ended_by_its_leader(job: str, phase: str = "Succeeded", **condition: str) ->
 
 
 def test_group_of_a_job_that_ended_by_its_success_policy_is_completed(run: Run, server: BatchServer) -> None:
-    met = {"type": "SuccessCriteriaMet", "status": "True"}
+    met = {"type": "SuccessCriteriaMet", "status": "True", "reason": "SuccessPolicy"}
+    complete = {"type": "Complete", "status": "True"}
     failed = {"type": "Failed", "status": "True"}
     jobs = [ended_by_its_leader("met", **met), ended_by_its_leader("failed", **failed), ended_by_its_leader("active")]
+    jobs.append(ended_by_its_leader("complete", **complete))
     server.objects = stored(node("n1", 4), *(each for job in jobs for each in job))
     rows = {row["name"]: row for row in map(json.loads, run("groups", "-o", "json").stdout.splitlines())}
     assert {name: row["state"] for name, row in rows.items()} == {
         "met": "Completed",
         "failed": "Gated",
         "active": "Gated",
+        "complete": "Gated",
     }
     assert (rows["met"]["reason"], rows["met"]["message"]) == ("", "")
     server.forbidden = {"jobs"}

@@ -286,6 +286,23 @@ def test_failures_of_one_line_of_a_plugin_are_logged_once_a_minute_and_all_count
     assert samples(metrics)["pyscheduler_plugin_failures_total{extension_point=Filter,plugin=Mine}"] == 1001
 
 
+def test_errors_raised_in_different_lines_of_a_helper_are_logged_each(
+    instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture
+) -> None:
+    def first() -> None:
+        raise KeyError("a")
+
+    def second() -> None:
+        raise KeyError("a")
+
+    for helper in (first, second, second):
+        try:
+            helper()
+        except KeyError as raised:
+            instrument.plugin_failed("pyscheduler", "attempt", raised)
+    assert len(caplog.records) == 2
+
+
 def test_different_failures_are_logged_each(instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture) -> None:
     fail(instrument, KeyError("a"))
     fail(instrument, ValueError("a"))

@@ -12,6 +12,7 @@ import pytest
 
 from pyscheduler.api import Handle, NoArgs, PodGroup, PodGroupKey, QuotaPlugin, Rejection, TopologyConstraint
 from pyscheduler.api.pod_group import EvictionRank, EvictionUnit
+from pyscheduler.api.steps import exhaust
 from pyscheduler.core.framework.result_checks import QUOTA_RESULTS
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
@@ -120,10 +121,41 @@ def test_wrong_result_of_a_quota_method_is_its_failure(method: str, result: obje
     arguments: list[Any] = [OTHER] * (len(inspect.signature(declared).parameters) - 1)
     if method in ("min_run_seconds", "seconds_of_turns"):
         arguments[1] = [OTHER]
-    elif method in ("surplus", "reclaim"):
+    elif method == "surplus":
         arguments[-1] = [(msgspec.structs.replace(UNIT), OTHER)]
-    assert manager.call_quota("default", declared, *arguments) == "default"
+    if method == "reclaim":
+        units = [(msgspec.structs.replace(UNIT), OTHER)]
+        assert exhaust(manager.reclaim(OTHER, {}, {}, units)) == "plugin Open failed"
+    else:
+        assert manager.call_quota("default", declared, *arguments) == "default"
     assert failures.texts == [f"Open Quota: {method} returned {text}"]
+
+
+class InSteps(Open):
+    def reclaim_steps(self, *_: Any) -> Any:
+        yield
+        return "of the steps"
+
+
+class OfSubclass(InSteps):
+    def reclaim(self, *_: Any) -> Any:
+        return "of the subclass"
+
+
+@pytest.mark.parametrize(("plugin", "result"), [(InSteps, "of the steps"), (OfSubclass, "of the subclass")])
+def test_reclaim_of_a_subclass_replaces_steps_of_its_base_class(plugin: type[Open], result: str) -> None:
+    manager, failures = manager_with(plugin())
+    assert exhaust(manager.reclaim(OTHER, {}, {}, [])) == result
+    assert failures.texts == []
+
+
+@pytest.mark.parametrize("steps", [["a unit"], iter(["a unit"])], ids=["list", "iterator"])
+def test_reclaim_steps_that_yield_units_give_none(steps: Any) -> None:
+    plugin = InSteps()
+    plugin.reclaim_steps = lambda *_: steps  # type: ignore[method-assign]
+    manager, failures = manager_with(plugin)
+    assert exhaust(manager.reclaim(OTHER, {}, {}, [])) == "plugin Open failed"
+    assert len(failures.texts) == 1
 
 
 def test_every_result_of_a_quota_plugin_is_checked() -> None:
