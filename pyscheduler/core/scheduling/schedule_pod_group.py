@@ -91,10 +91,19 @@ def _attempt(context: Context, queued: QueuedPodGroup, now: float) -> Steps[list
     if isinstance(group, Rejection):
         context.queue.end_group_attempt(queued, (), frozenset(), frozenset(), now)
         return []
-    context.groups.usage.reserve(queued.key, ())
-    yield from context.groups.report_usage_in_steps()
     for member in queued.members.values():
         member.attempts, member.last_attempt = member.attempts + 1, now
+    try:
+        return (yield from _run_attempt(context, group, queued, now))
+    except GeneratorExit:  # it starts over, so it does not lengthen the backoff
+        for member in queued.members.values():
+            member.attempts -= 1
+        raise
+
+
+def _run_attempt(context: Context, group: PodGroup, queued: QueuedPodGroup, now: float) -> Steps[list[Command]]:
+    context.groups.usage.reserve(queued.key, ())
+    yield from context.groups.report_usage_in_steps()
     search, admitted = placement_search(context, group, now), list[Pod]()
     try:
         waits = yield from _place(context, search, group, queued, now, admitted)

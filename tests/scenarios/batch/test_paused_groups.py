@@ -147,3 +147,14 @@ def test_events_between_steps_leave_groups_whole_and_no_pod_assumed(seed: int, m
     cluster.advance(60)
     assert not any(assumed.stage.name == "ASSUMED" for assumed in cluster.machine.context.assumed.values())
     assert cluster.machine.context.queue.in_flight_count == 0
+
+
+def test_attempts_that_start_over_do_not_lengthen_the_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "MEMBERS_PER_STEP", 1)
+    cluster = Cluster(node("n", 2))
+    cluster.apply_all(gang("g", 3))
+    for i in range(5):
+        begin(cluster)
+        cluster.apply(node(f"small{i}", "1m"))
+    cluster.run()
+    assert {entry.attempts for entry in cluster.machine.context.queue.dump()} == {1}
