@@ -42,7 +42,7 @@ _FIELDS = {
     "ClusterTrustBundle": {"spec.signerName": "spec.signerName"},
     "PodCertificateRequest": {"spec.signerName": "spec.signerName", "spec.nodeName": "spec.nodeName"},
 }
-_OTHER: dict[tuple[str, str], dict[str, Any]] = {
+_RESOURCE_FIELDS: dict[tuple[str, str], dict[str, Any]] = {
     ("autoscaling/v1", "HorizontalPodAutoscaler"): {
         "to_stored": horizontal.to_stored,
         "from_stored": horizontal.from_stored,
@@ -50,7 +50,7 @@ _OTHER: dict[tuple[str, str], dict[str, Any]] = {
     ("scheduling.k8s.io/v1beta1", "PodGroup"): {"unconditional_update": False},
     ("scheduling.k8s.io/v1beta1", "Workload"): {"unconditional_update": False},
 }
-"""Other fields of the resource, such as conversions between an API version and the stored one."""
+"""Further fields of `Resource` by API version and kind, such as conversions to the stored version."""
 
 
 def stored_resources(present: Collection[tuple[str, str]]) -> Iterator[Resource]:
@@ -72,7 +72,7 @@ def stored_resources(present: Collection[tuple[str, str]]) -> Iterator[Resource]
             generation=kind not in _WITHOUT_GENERATION,
             fields=_FIELDS.get(kind, {}),
             rules=published_rules(_RULES.get(kind, Rules()), group, version, kind),
-            **_OTHER.get((api_version, kind), {}),
+            **_RESOURCE_FIELDS.get((api_version, kind), {}),
         )
 
 
