@@ -25,7 +25,7 @@ HELP: Final = {
     "groups": "Show pod groups: members, state, and why a group waits. A NAME shows its pods and nodes.",
     "queues": "Show the tree of queues: shares, usage, and the group that is next in each and why it waits.",
     "queue": "Stop and resume queues.",
-    "explain": "Explain why a pod is pending or where it is, and what would let it fit.",
+    "explain": "Explain why pods are pending or where they are, and what would let them fit.",
     "evaluate": "Explain decisions: what each plugin returns for each node, as JSON, without an API server.",
     "replay": "Replay the decisions of a recording, and explain any of them.",
     "simulate": "Simulate hours of a cluster in seconds: which jobs start when, and why others wait.",

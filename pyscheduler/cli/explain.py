@@ -1,4 +1,4 @@
-"""`pyscheduler explain`: why a pod is pending or where it is, and what would let it fit."""
+"""`pyscheduler explain`: why pods are pending or where they are, and what would let them fit."""
 
 from __future__ import annotations
 

@@ -90,9 +90,9 @@ MANIFESTS = [
         id="scenario",
     ),
     pytest.param(
-        "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: a}",
+        "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: a}",
         "bad.yaml: ",
-        "PodGroup is served in scheduling.volcano.sh/v1beta1, scheduling.x-k8s.io/v1alpha1",
+        "PodGroup is served in scheduling.k8s.io/v1beta1, scheduling.volcano.sh/v1beta1, scheduling.x-k8s.io/v1alpha1",
         id="other group",
     ),
     pytest.param(
