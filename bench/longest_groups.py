@@ -139,8 +139,7 @@ def _meta(name: str) -> Json:
 
 
 def _child_pod(child: int) -> Json:
-    source = pod({"schedulingGroup": {"podGroupName": f"child-{child}"}}, 0, {"app": "group"}, "33")
-    return source
+    return pod({"schedulingGroup": {"podGroupName": f"child-{child}"}}, 0, {"app": "group"}, "33")
 
 
 def _group_preemption(nodes: int, members: int, *, differ: bool = False) -> Row:

@@ -95,12 +95,12 @@ def check_reservation(context: Context, queued: QueuedPodGroup, search: Placemen
         return ""
     yield from search.undo_in_steps()
     members = queued.members.values()
-    if _has_precedence(context, queued, current.head) and (yield from search.run_in_steps(members)):
+    if _has_precedence(context, queued, current.head) and (yield from search.run(members)):
         yield from _reserve_or_end(context, current.head, now)
         return ""
-    if (yield from search.run_in_steps(members, _unreserved_nodes(context, current))):
+    if (yield from search.run(members, _unreserved_nodes(context, current))):
         return ""
-    if _may_fit_besides(current, late) and (yield from search.run_in_steps(members)):
+    if _may_fit_besides(current, late) and (yield from search.run(members)):
         if (yield from _fits_besides(context, current, late, now)):
             return ""
         yield from search.undo_in_steps()

@@ -30,7 +30,7 @@ def place_without(
                 yield
             state.remove(pod.uid)
         try:
-            fits = yield from search.run_in_steps(members, within)
+            fits = yield from search.run(members, within)
             nodes = {assumed.pod.uid: assumed.node_name for assumed in search.placed}
             yield from search.undo_in_steps()
         finally:

@@ -93,11 +93,7 @@ class PlacementSearch:
         self._freed = len(context.queue.nominator.freed)
         self._step = StepCounter()
 
-    def run(self, members: Iterable[QueuedPod], allowed: Mask | None = None) -> bool:
-        """Place the members in one step, as `run_in_steps` does."""
-        return exhaust(self.run_in_steps(members, allowed))
-
-    def run_in_steps(self, members: Iterable[QueuedPod], allowed: Mask | None = None) -> Steps[bool]:
+    def run(self, members: Iterable[QueuedPod], allowed: Mask | None = None) -> Steps[bool]:
         """Place the members on the nodes of a mask, or on any; yields after some members.
 
         Return True if enough are placed; otherwise none is, and `failures` has the reasons.

@@ -246,13 +246,9 @@ class UsageByGroup:
 
     def take_stale(self, most: int | None = None) -> list[tuple[PodGroupKey, GroupUsage | None]]:
         """Return up to `most` groups that have changed since they were returned last; None for removed ones."""
-        if not self._stale:
-            return []
         stale = [(key, self._groups.get(key)) for key in islice(self._stale, most)]
-        if len(stale) == len(self._stale):
-            self._stale.clear()
         for key, _ in stale:
-            self._stale.pop(key, None)
+            del self._stale[key]
         return stale
 
 

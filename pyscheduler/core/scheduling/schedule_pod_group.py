@@ -213,11 +213,11 @@ def _run_search(
     if not gated:
         if groups.is_ordered_by_share(group):
             return (yield from _run_without_surplus(search, group, queued, groups))
-        return (yield from search.run_in_steps(queued.members.values()))
+        return (yield from search.run(queued.members.values()))
     text = f"queue {groups.queue_of(group)} admits no more pods of {queued.title}"
     held = {pod.uid: quota_exceeded(groups.quota_name, text) for pod in gated}
     others = [member for uid, member in queued.members.items() if uid not in held]
-    is_placed = bool(others) and (yield from search.run_in_steps(others))
+    is_placed = bool(others) and (yield from search.run(others))
     search.failures.update(held)
     return is_placed
 
@@ -228,12 +228,12 @@ def _run_without_surplus(
     """Place the minimum, or one member above it, so that the other groups of the queue are served in between."""
     members = queued.members
     if group.min_count_by_role or group.subgroups or len(members) == 1:
-        return (yield from search.run_in_steps(members.values()))
+        return (yield from search.run(members.values()))
     needed, by_kind = groups.needed_count(group), dict[Hashable, list[QueuedPod]]()
     for each in members.values():
         by_kind.setdefault(_kind(each.pod), []).append(each)
     # More of a kind are not placed anyway, and there is an attempt for each member.
-    is_placed = yield from search.run_in_steps(each for equal in by_kind.values() for each in equal[:needed])
+    is_placed = yield from search.run(each for equal in by_kind.values() for each in equal[:needed])
     yield from search.undo_in_steps(needed)
     if search.is_failed_as_a_whole and search.failures:
         search.fail(members, next(iter(search.failures.values())))
