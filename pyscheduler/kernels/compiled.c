@@ -53,8 +53,8 @@ static void close_columns(Columns *columns)
     PyMem_Free(columns->views);
 }
 
-/* Return the cells of an array of this type, or NULL with a ValueError; of 2 or 8 bytes if `size` is 0. */
-static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t size, const char *formats,
+/* Return the cells of an array of one of these types, or NULL with a ValueError; `sizes` is the sum of their sizes. */
+static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t sizes, const char *formats,
                        const char *message, Py_ssize_t *length)
 {
     Py_buffer *view = &columns->views[columns->held];
@@ -65,7 +65,7 @@ static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t 
     if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
         return NULL;
     columns->held++;
-    int has_size = size ? view->itemsize == size : view->itemsize == 2 || view->itemsize == 8;
+    int has_size = view->itemsize <= 8 && (view->itemsize & sizes); /* sizes are powers of two */
     if (view->ndim != 1 || !has_size || view->format == NULL || view->format[0] == '\0'
         || view->format[1] != '\0' || strchr(formats, view->format[0]) == NULL) {
         PyErr_SetString(PyExc_ValueError, message);
@@ -81,10 +81,10 @@ static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_
     return buffer_of(columns, array, flags, 8, "lqn", "a column must be a one-dimensional array of int64", length);
 }
 
-/* Return the class of each row, or NULL with a ValueError. */
-static const int32_t *classes_of(Columns *columns, PyObject *array, Py_ssize_t *length)
+/* Return the kind of each pod, or NULL with a ValueError. */
+static const int32_t *kinds_of(Columns *columns, PyObject *array, Py_ssize_t *length)
 {
-    return buffer_of(columns, array, 0, 4, "il", "classes must be a one-dimensional array of int32", length);
+    return buffer_of(columns, array, 0, 4, "il", "kinds must be a one-dimensional array of int32", length);
 }
 
 /* Return true, with the common length set, if a column has the length of those before it; else a ValueError. */
@@ -105,14 +105,6 @@ static int64_t *column_of(Columns *columns, PyObject *array, int flags)
     return cells != NULL && has_common_length(columns, length) ? cells : NULL;
 }
 
-/* Like classes_of, for a column that must have the length of the others. */
-static const int32_t *class_column_of(Columns *columns, PyObject *array)
-{
-    Py_ssize_t length;
-    const int32_t *classes = classes_of(columns, array, &length);
-    return classes != NULL && has_common_length(columns, length) ? classes : NULL;
-}
-
 /* Totals of rows: int64, or int16 in a quarter of the memory. */
 typedef struct {
     int64_t *wide; /* NULL if they are int16 */
@@ -125,7 +117,7 @@ static int totals_of(Columns *columns, PyObject *array, int flags, Totals *total
     Py_ssize_t length;
     totals->wide = NULL;
     totals->narrow = NULL;
-    void *cells = buffer_of(columns, array, flags, 0, "lqnh", "totals must be one-dimensional, of int16 or int64", &length);
+    void *cells = buffer_of(columns, array, flags, 2 | 8, "lqnh", "totals must be one-dimensional, of int16 or int64", &length);
     if (cells == NULL || !has_common_length(columns, length))
         return 0;
     if (columns->views[columns->held - 1].itemsize == 8)
@@ -142,6 +134,50 @@ static inline const int64_t *some_totals(const Totals *totals, Py_ssize_t from, 
         return totals->wide + from;
     for (Py_ssize_t i = 0; i < rows; i++)
         copy[i] = totals->narrow[from + i];
+    return copy;
+}
+
+/* Classes of rows: int32, or int16 in half of the memory. */
+typedef struct {
+    const int32_t *wide; /* NULL if they are int16 */
+    const int16_t *narrow;
+    Py_ssize_t rows;
+} Classes;
+
+/* Read a column of classes; false with a ValueError if it is none. */
+static int classes_of(Columns *columns, PyObject *array, Classes *classes)
+{
+    classes->wide = NULL;
+    classes->narrow = NULL;
+    void *cells = buffer_of(columns, array, 0, 2 | 4, "ilh", "classes must be one-dimensional, of int16 or int32",
+                            &classes->rows);
+    if (cells == NULL)
+        return 0;
+    if (columns->views[columns->held - 1].itemsize == 4)
+        classes->wide = cells;
+    else
+        classes->narrow = cells;
+    return 1;
+}
+
+/* Like classes_of, for a column that must have the length of the others. */
+static int class_column_of(Columns *columns, PyObject *array, Classes *classes)
+{
+    return classes_of(columns, array, classes) && has_common_length(columns, classes->rows);
+}
+
+static inline int32_t class_of(const Classes *classes, int64_t row)
+{
+    return classes->wide != NULL ? classes->wide[row] : classes->narrow[row];
+}
+
+/* Return some classes as int32, those of int16 in a copy with room for them. */
+static inline const int32_t *some_classes(const Classes *classes, Py_ssize_t from, Py_ssize_t rows, int32_t *copy)
+{
+    if (classes->wide != NULL)
+        return classes->wide + from;
+    for (Py_ssize_t i = 0; i < rows; i++)
+        copy[i] = classes->narrow[from + i];
     return copy;
 }
 
@@ -864,22 +900,22 @@ static PyObject *count_by_class(PyObject *Py_UNUSED(module), PyObject *const *ar
     Columns columns;
     PyObject *answer = NULL;
     int64_t *out;
-    const int32_t *classes;
+    Classes classes;
     const int64_t *rows;
-    Py_ssize_t room, length, wanted;
+    Py_ssize_t room, wanted;
     if (!check_count(given, 3) || !open_columns(&columns, 3))
         return NULL;
     if ((out = cells_of(&columns, args[0], PyBUF_WRITABLE, &room)) == NULL
-        || (classes = classes_of(&columns, args[1], &length)) == NULL || !rows_of(&columns, args[2], &rows, &wanted))
+        || !classes_of(&columns, args[1], &classes) || !rows_of(&columns, args[2], &rows, &wanted))
         goto done;
     memset(out, 0, (size_t)room * sizeof(int64_t));
     if (rows == NULL)
-        wanted = length;
+        wanted = classes.rows;
     for (Py_ssize_t i = 0; i < wanted; i++) {
         int64_t row = rows == NULL ? i : rows[i];
-        if (!is_row(row, length) || !is_row(classes[row], room))
+        if (!is_row(row, classes.rows) || !is_row(class_of(&classes, row), room))
             goto done;
-        out[classes[row]]++;
+        out[class_of(&classes, row)]++;
     }
     answer = Py_NewRef(Py_None);
 done:
@@ -896,16 +932,23 @@ QUICK static int are_classes(const int32_t *numbers, Py_ssize_t count, Py_ssize_
     return signs >> 31 == 0;
 }
 
-/* Add the sums of their classes to some totals, beginning with row `from`. */
-QUICK static void add_cells(int64_t *restrict out, const Totals *totals, const int32_t *classes, const int64_t *sums,
-                            Py_ssize_t from, Py_ssize_t rows)
+/* Add the sums of their classes to some totals, beginning with row `from`; false with an IndexError for others. */
+QUICK static int add_cells(int64_t *restrict out, const Totals *totals, const Classes *classes, const int64_t *sums,
+                           Py_ssize_t room, Py_ssize_t from, Py_ssize_t rows)
 {
+    int32_t copy[STRETCH];
+    const int32_t *some = some_classes(classes, from, rows, copy);
+    if (!are_classes(some, rows, room)) {
+        PyErr_SetString(PyExc_IndexError, "there is no such class");
+        return 0;
+    }
     if (totals->wide == NULL)
         for (Py_ssize_t i = 0; i < rows; i++)
-            out[i] = totals->narrow[from + i] + sums[classes[from + i]];
+            out[i] = totals->narrow[from + i] + sums[some[i]];
     else
         for (Py_ssize_t i = 0; i < rows; i++)
-            out[i] = totals->wide[from + i] + sums[classes[from + i]];
+            out[i] = totals->wide[from + i] + sums[some[i]];
+    return 1;
 }
 
 PyDoc_STRVAR(add_by_class_doc, "add_by_class(out, totals, classes, sums) -> None: see numpy_form.");
@@ -915,59 +958,56 @@ static PyObject *add_by_class(PyObject *Py_UNUSED(module), PyObject *const *args
     Columns columns;
     PyObject *answer = NULL;
     Totals totals;
+    Classes classes;
     int64_t *out;
     const int64_t *sums;
-    const int32_t *classes;
     Py_ssize_t room;
     if (!check_count(given, 4) || !open_columns(&columns, 4))
         return NULL;
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || !totals_of(&columns, args[1], 0, &totals)
-        || (classes = class_column_of(&columns, args[2])) == NULL
-        || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
+        || !class_column_of(&columns, args[2], &classes) || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
         goto done;
-    if (are_classes(classes, columns.rows, room)) {
-        add_cells(out, &totals, classes, sums, 0, columns.rows);
-        answer = Py_NewRef(Py_None);
-    } else {
-        PyErr_SetString(PyExc_IndexError, "there is no such class");
+    for (Py_ssize_t from = 0; from < columns.rows; from += STRETCH) {
+        Py_ssize_t rows = columns.rows - from < STRETCH ? columns.rows - from : STRETCH;
+        if (!add_cells(out + from, &totals, &classes, sums, room, from, rows))
+            goto done;
     }
+    answer = Py_NewRef(Py_None);
 done:
     close_columns(&columns);
     return answer;
 }
 
-/* Compute the sums of one block; return the greatest, and how many equal it unless it is below `least`. */
-QUICK static int64_t top_of_sums(const Totals *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t from,
-                                 Py_ssize_t rows, int64_t least, Py_ssize_t *count)
+/* Return how many of some cells equal the greatest, which `top` receives; 0 if it is below `least`. */
+QUICK static Py_ssize_t count_top(const int64_t *cells, Py_ssize_t rows, int64_t least, int64_t *top)
 {
-    int64_t cells[STRETCH], found = 0;
-    add_cells(cells, totals, classes, sums, from, rows);
-    int64_t top = greatest(cells, rows, 0);
-    if (top >= least)
+    int64_t found = 0, most = greatest(cells, rows, 0);
+    if (most >= least)
         for (Py_ssize_t i = 0; i < rows; i++)
-            found += cells[i] == top;
-    *count = (Py_ssize_t)found;
-    return top;
+            found += cells[i] == most;
+    *top = most;
+    return (Py_ssize_t)found;
 }
 
 /* Return the row of `pick_by_class`, of at least one; -1 with an exception on errors. */
-static Py_ssize_t picked(const Totals *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows,
-                         Py_ssize_t room, uint64_t random_bits)
+static Py_ssize_t picked(const Totals *totals, const Classes *classes, const int64_t *sums, Py_ssize_t room,
+                         uint64_t random_bits)
 {
-    Py_ssize_t *counts = PyMem_Calloc((size_t)(rows / STRETCH + 1), sizeof(Py_ssize_t)), first = 0, all = 0;
-    int64_t top = INT64_MIN;
+    Py_ssize_t rows = classes->rows, first = 0, all = 0;
+    Py_ssize_t *counts = PyMem_Calloc((size_t)(rows / STRETCH + 1), sizeof(Py_ssize_t));
+    int64_t top = INT64_MIN, cells[STRETCH];
     if (counts == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     for (Py_ssize_t from = 0; from < rows; from += STRETCH) {
         Py_ssize_t length = rows - from < STRETCH ? rows - from : STRETCH, count;
-        if (!are_classes(classes + from, length, room)) {
+        int64_t of_block;
+        if (!add_cells(cells, totals, classes, sums, room, from, length)) {
             PyMem_Free(counts);
-            PyErr_SetString(PyExc_IndexError, "there is no such class");
             return -1;
         }
-        int64_t of_block = top_of_sums(totals, classes, sums, from, length, top, &count);
+        count = count_top(cells, length, top, &of_block);
         if (of_block > top) { /* blocks before this one have none of the best rows */
             top = of_block;
             first = from;
@@ -981,7 +1021,8 @@ static Py_ssize_t picked(const Totals *totals, const int32_t *classes, const int
         n -= counts[row / STRETCH];
         row += STRETCH;
     }
-    while ((totals->wide == NULL ? totals->narrow[row] : totals->wide[row]) + sums[classes[row]] != top || n-- > 0)
+    while ((totals->wide == NULL ? totals->narrow[row] : totals->wide[row]) + sums[class_of(classes, row)] != top
+           || n-- > 0)
         row++;
     PyMem_Free(counts);
     return row;
@@ -994,21 +1035,21 @@ static PyObject *pick_by_class(PyObject *Py_UNUSED(module), PyObject *const *arg
     Columns columns;
     PyObject *answer = NULL;
     Totals totals;
+    Classes classes;
     const int64_t *sums;
-    const int32_t *classes;
     Py_ssize_t room;
     if (!check_count(given, 4))
         return NULL;
     uint64_t random_bits = PyLong_AsUnsignedLongLong(args[3]);
     if ((random_bits == UINT64_MAX && PyErr_Occurred()) || !open_columns(&columns, 3))
         return NULL;
-    if (!totals_of(&columns, args[0], 0, &totals) || (classes = class_column_of(&columns, args[1])) == NULL
+    if (!totals_of(&columns, args[0], 0, &totals) || !class_column_of(&columns, args[1], &classes)
         || (sums = cells_of(&columns, args[2], 0, &room)) == NULL)
         goto done;
     if (columns.rows == 0) {
         PyErr_SetString(PyExc_ValueError, "there are no rows");
     } else {
-        Py_ssize_t row = picked(&totals, classes, sums, columns.rows, room, random_bits);
+        Py_ssize_t row = picked(&totals, &classes, sums, room, random_bits);
         answer = row < 0 ? NULL : PyLong_FromSsize_t(row);
     }
 done:
@@ -1206,7 +1247,7 @@ static PyObject *reprieve(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     if ((resources = read_resources(&columns, args[2], count, &known)) == NULL)
         goto done;
     uint8_t *stays = mask_of(&columns, args[0], PyBUF_WRITABLE, &length);
-    const int32_t *kinds = stays == NULL ? NULL : classes_of(&columns, args[1], &pods);
+    const int32_t *kinds = stays == NULL ? NULL : kinds_of(&columns, args[1], &pods);
     if (kinds == NULL)
         goto done;
     if (pods != length || count == 0 || !has_as_many_pods(columns.rows, pods)) {
@@ -1275,7 +1316,7 @@ static PyObject *victim_losses(PyObject *Py_UNUSED(module), PyObject *const *arg
         return NULL;
     if ((out = floats_of(&columns, args[0], PyBUF_WRITABLE, &cells)) == NULL
         || (pods.stays = mask_of(&columns, args[1], 0, &lengths[0])) == NULL
-        || (pods.kinds = classes_of(&columns, args[2], &lengths[1])) == NULL
+        || (pods.kinds = kinds_of(&columns, args[2], &lengths[1])) == NULL
         || (pods.violating = mask_of(&columns, args[3], 0, &lengths[2])) == NULL
         || (pods.started = floats_of(&columns, args[4], 0, &lengths[3])) == NULL
         || (pods.priorities = cells_of(&columns, args[5], 0, &known)) == NULL)

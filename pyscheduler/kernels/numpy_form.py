@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
-Classes = NDArray[np.int32]
+Kinds = NDArray[np.int32]
+Classes = NDArray[np.signedinteger]
 Masks = NDArray[np.bool_]
 Totals = NDArray[np.signedinteger]
 
@@ -265,7 +266,7 @@ def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:
         column.take(rows, out=part)
 
 
-def reprieve(stays: Masks, kinds: Classes, resources: Sequence[tuple[Ints, Ints]]) -> None:
+def reprieve(stays: Masks, kinds: Kinds, resources: Sequence[tuple[Ints, Ints]]) -> None:
     """Add pods to nodes one after the other, each if it fits; `stays` receives a True for those.
 
     `kinds` has the first pod of every node, then the second one of every node, and so on; -1 where there is none.
@@ -284,7 +285,7 @@ def reprieve(stays: Masks, kinds: Classes, resources: Sequence[tuple[Ints, Ints]
 
 
 def victim_losses(
-    out: Floats, stays: Masks, kinds: Classes, violating: Masks, started: Floats, priorities: Ints, offset: int
+    out: Floats, stays: Masks, kinds: Kinds, violating: Masks, started: Floats, priorities: Ints, offset: int
 ) -> None:
     """Compute the losses of nodes by the criteria of preemption: one criterion of all nodes, then the next one.
 

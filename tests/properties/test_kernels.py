@@ -23,6 +23,8 @@ MOST_RATED = MAX_INT64 // 100
 NODES = 8
 DTYPES = st.sampled_from([np.int16, np.int64])
 """Types of totals."""
+CLASS_DTYPES = st.sampled_from([np.int16, np.int32])
+"""Types of class numbers."""
 
 
 def numbers(most: int) -> st.SearchStrategy[int]:
@@ -36,7 +38,7 @@ def columns(most: int) -> st.SearchStrategy[Ints]:
 
 
 def classes_of_nodes() -> st.SearchStrategy[Classes]:
-    return columns(NODES - 1).map(lambda cells: cells.astype(np.int32))
+    return st.builds(lambda cells, dtype: cells.astype(dtype), columns(NODES - 1), CLASS_DTYPES)
 
 
 def requests(most: int, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -225,11 +227,13 @@ def test_add_by_class(totals: Ints, dtype: type[Any], classes: Classes, sums: In
     assert output(compiled.add_by_class, *arguments) == output(numpy_form.add_by_class, *arguments)
 
 
-@given(st.integers(0, 40), st.integers(1, 4), st.integers(0, 2**64 - 1), DTYPES, st.integers(0, 2**32))
-def test_pick_by_class(hundreds: int, values: int, random_bits: int, dtype: type[Any], seed: int) -> None:
+@given(st.integers(0, 40), st.integers(1, 4), st.integers(0, 2**64 - 1), DTYPES, CLASS_DTYPES, st.integers(0, 2**32))
+def test_pick_by_class(
+    hundreds: int, values: int, random_bits: int, dtype: type[Any], class_dtype: type[Any], seed: int
+) -> None:
     drawn = np.random.default_rng(seed)  # drawing each cell from Hypothesis takes a hundred times as long
     rows = 1 + hundreds * 100 + int(drawn.integers(100))  # up to four blocks
-    totals, classes = drawn.integers(values, size=rows).astype(dtype), drawn.integers(values, size=rows, dtype=np.int32)
+    totals, classes = (drawn.integers(values, size=rows).astype(each) for each in (dtype, class_dtype))
     sums = drawn.choice(np.array((-(1 << 60), 0, 1, 2), np.int64), values)
     arguments = (totals - 1, classes, sums, random_bits)
     picked = compiled.pick_by_class(*arguments)
@@ -313,6 +317,8 @@ NOTHING = np.empty(0, np.int64)
         ("count_by_class", (SHORT, CLASSES, None), IndexError),
         ("count_by_class", (np.arange(NODES), CLASSES[1:], CELLS), IndexError),
         ("count_by_class", (np.arange(NODES), CLASSES - 1, None), IndexError),
+        ("count_by_class", (np.arange(NODES), CLASSES.astype(np.int16) - 1, None), IndexError),
+        ("count_by_class", (np.arange(NODES), CLASSES.astype(np.int8), None), ValueError),
         ("count_by_class", (np.arange(NODES), CLASSES, [1, 2]), TypeError),
         ("count_by_class", (np.arange(NODES), CELLS, None), ValueError),
         ("add_by_class", (SHORT.copy(), CELLS, CLASSES, CELLS), ValueError),
@@ -327,6 +333,7 @@ NOTHING = np.empty(0, np.int64)
         ("pick_by_class", (CELLS, CLASSES, CELLS, 1.5), TypeError),
         ("pick_by_class", (CELLS, CLASSES, SHORT, 0), IndexError),
         ("pick_by_class", (CELLS, CLASSES - 1, CELLS, 0), IndexError),
+        ("pick_by_class", (CELLS, CLASSES.astype(np.int16) - 1, CELLS, 0), IndexError),
         ("rounded_sums", (np.arange(NODES), [(1.0, 1, CELLS, None)]), TypeError),
         ("rounded_sums", (np.arange(NODES), ((None, 1, CELLS, None),)), TypeError),
         ("rounded_sums", (np.arange(NODES), ((1.0, 1, SHORT, None),)), ValueError),

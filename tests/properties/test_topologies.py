@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api import Domains, PodCount, PodSignature
-from pyscheduler.core.state import ClusterState
+from pyscheduler.core.state import ClusterState, pod_counters
 from pyscheduler.core.state.pod_counters import RowCounter
 from pyscheduler.core.state.topologies import Topologies, Topology
 from pyscheduler.testing import node, pod
@@ -23,7 +23,7 @@ NODES = 5
 Change = tuple[str, int, int]
 CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(["node", "node", "remove", "remove", "pod", "pod", "end", "read", "touch"]),
+        st.sampled_from(["node", "node", "remove", "remove", "pod", "pod", "end", "read", "touch", "column"]),
         *2 * [st.integers(0, NODES - 1)],
     ),
     max_size=30,
@@ -73,7 +73,11 @@ class Cluster:
                 self.state.remove(self._placed.pop(where % len(self._placed)))
             case "touch":
                 self.state.topology(ZONE)
+            case "column":
+                assert self.state.table().count_pods(Weight()).tolist() == self._weights()
             case "read":
+                counter = self.state.placed.counter(Weight(), len(self.state))
+                assert [counter.number(row) for row in range(len(self.state))] == self._weights()
                 self.check(ZONE)
                 self.check(HOST)
 
@@ -89,10 +93,14 @@ class Cluster:
         self._seen[key] = domains, domains.ids.tolist()
         self._check_sums(key, domains)
 
+    def _weights(self) -> list[int]:
+        weight = Weight()
+        return [sum(weight.of(each.signature) for each in node.pods.values()) for node in self.state.rows]
+
     def _check_sums(self, key: str, domains: Domains) -> None:
         expected = Counter[str | None]()
-        for each in self.state.rows:
-            expected[each.labels.get(key)] += sum(Weight().of(other.signature) for other in each.pods.values())
+        for each, weight in zip(self.state.rows, self._weights(), strict=True):
+            expected[each.labels.get(key)] += weight
         del expected[None]
         sums = self.state.placed.count_by_domain(Weight(), domains)
         assert {value: sums.numbers.item(domains.id_of(value)) for value in expected} == expected
@@ -106,7 +114,9 @@ def check_sequence(changes: list[Change]) -> None:
         cluster.do(change)
 
 
-def test_domains_and_sums_equal_those_of_all_nodes() -> None:
+@pytest.mark.parametrize("most", [0, 64], ids=["by column", "sparse"])
+def test_domains_and_sums_equal_those_of_all_nodes(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_counters, "_MIN_SPARSE", most)
     quick(300)(given(CHANGES)(check_sequence))()
 
 
@@ -146,11 +156,35 @@ def _forget_added_nodes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _count_moved_pods_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RowCounter, "move", lambda self, source, target: self.add(target, 1, self.cells.item(source)))
+    patch.setattr(RowCounter, "move", lambda self, source, target: self.add(target, 1, self.number(source)))
+
+
+def _keep_column_that_was_read(patch: pytest.MonkeyPatch) -> None:
+    add = RowCounter._add_to_row
+    patch.setattr(RowCounter, "_add_to_row", lambda self, *args: None if self._column is not None else add(self, *args))
+
+
+def _begin_columns_with_zeros(patch: pytest.MonkeyPatch) -> None:
+    none = np.zeros(0, np.int64)
+    patch.setattr(RowCounter, "non_zero", lambda *_: (none.astype(np.intp), none))
+
+
+def _count_rows_of_other_nodes(patch: pytest.MonkeyPatch) -> None:
+    non_zero = RowCounter.non_zero
+    patch.setattr(RowCounter, "non_zero", lambda self, n: non_zero(self, n - 1))
 
 
 @pytest.mark.parametrize(
-    "plant", [_keep_domains_of_relabelled_nodes, _keep_sizes, _forget_added_nodes, _count_moved_pods_twice]
+    "plant",
+    [
+        _keep_domains_of_relabelled_nodes,
+        _keep_sizes,
+        _forget_added_nodes,
+        _count_moved_pods_twice,
+        _keep_column_that_was_read,
+        _begin_columns_with_zeros,
+        _count_rows_of_other_nodes,
+    ],
 )
 def test_property_catches_planted_bug(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -33,13 +33,18 @@ from pyscheduler.core.state.table import ClusterTable
 from pyscheduler.kernels import Classes, Rows, count_by_class, extremes
 
 MAX_CLASSES = 1 << 14
-"""Maximum number of classes. With more, and with more than nodes, every node is a class of its own."""
+"""Maximum number of classes, so that their numbers are int16.
+
+With more, and with more than nodes, every node is a class of its own.
+"""
 MIN_CLASSES = 1 << 10
 """Number of classes that are allowed however few nodes there are: evaluating fewer takes no less time."""
 _MAX_MOVES = 1 << 8
 """Number of changed counts above which numbering all rows takes no longer than moving some."""
 _NO_CLASSES: Classes = np.zeros(0, np.int32)
 PluginEquivalences = Sequence[tuple[Plugin, NodeEquivalence | None]]
+_Part = tuple[Rows | slice, Classes]
+"""Some rows, and what one axis adds to the class number of each."""
 Move = tuple[int, int, int]
 """A row, its class before, and its class now."""
 
@@ -106,7 +111,7 @@ class NodeClasses:
         self._covered: dict[str, PluginEquivalences] = {}
         """Last equivalences of each extension point for which the classes serve."""
         self.of: Classes = _NO_CLASSES
-        """Class number of each row."""
+        """Class number of each row; int16, or int32 if every row is a class of its own."""
         self._cells: Classes = _NO_CLASSES
         """The class numbers, with spare cells for rows to come."""
         self.counts: Ints = np.zeros(0, np.int64)
@@ -183,7 +188,7 @@ class NodeClasses:
 
     def _numbered(self, rows: Rows) -> Classes | None:
         """Return the classes of some rows; None if a domain or a count has no coordinate."""
-        state, numbers = self._state, np.zeros(len(rows), np.int32)
+        state, numbers = self._state, np.zeros(len(rows), np.int16)
         for key, axis in self._topologies.items():
             domains = state.topology(key)
             coordinates = domains.ids.take(rows) - axis.first
@@ -191,12 +196,11 @@ class NodeClasses:
                 return None
             numbers += coordinates * axis.stride
         for count in self._counts.values():
-            count.counter.fit(len(state))
             of_value = count.coordinate_of
-            found = [of_value.setdefault(value, len(of_value)) for value in count.counter.cells.take(rows).tolist()]
+            found = [of_value.setdefault(value, len(of_value)) for value in map(count.counter.number, rows.tolist())]
             if len(of_value) > count.width:
                 return None
-            numbers += np.array(found, np.int32) * count.stride
+            numbers += np.array(found, np.int16) * count.stride
         return numbers
 
     def _update_counts(self) -> bool:
@@ -228,7 +232,7 @@ class NodeClasses:
 
     def _move(self, axis: _CountAxis, row: int) -> bool:
         """Move a row with a changed count. Return False if there is no coordinate left for the count."""
-        coordinate = axis.coordinate_of.setdefault(axis.counter.cells.item(row), len(axis.coordinate_of))
+        coordinate = axis.coordinate_of.setdefault(axis.counter.number(row), len(axis.coordinate_of))
         if coordinate >= axis.width:
             return False
         before = self.of.item(row)
@@ -245,23 +249,22 @@ class NodeClasses:
         state = self._state
         self._topologies, self._counts, self._covered, self.moves = {}, {}, {}, None
         self._nodes_version = -1  # until all is done, in case a plugin raises
-        columns: list[tuple[_Axis, Ints]] = []
+        parts: list[_Part] = []
         self.size = 1
         self.is_by_row = False
         for plugin, equivalence in equivalences:
             if equivalence is None or call_guarded(plugin.name, self._point, _has_large_count, equivalence):
                 self.is_by_row = True
                 break
-            columns += call_guarded(plugin.name, self._point, self._add_axes, plugin, equivalence)
+            parts += call_guarded(plugin.name, self._point, self._add_axes, plugin, equivalence)
         self.is_by_row |= self._has_too_many
         if self.is_by_row:
             self._topologies, self._counts = {}, {}
             self.size, self.of, self.table = len(state), np.arange(len(state), dtype=np.int32), state.table()
         else:
-            of = np.zeros(len(state), np.int64)
-            for axis, coordinates in columns:
-                of += coordinates * axis.stride
-            self.of = self._cells = of.astype(np.int32)
+            self.of = self._cells = np.zeros(len(state), np.int16)
+            for rows, numbers in parts:
+                self.of[rows] += numbers
             self.table = self._class_table()
         self.counts = np.empty(self.size, np.int64)
         count_by_class(self.counts, self.of, None)
@@ -273,12 +276,12 @@ class NodeClasses:
         """True if there are so many classes that evaluating every node takes no longer."""
         return self.size > min(MAX_CLASSES, max(MIN_CLASSES, len(self._state)))
 
-    def _add_axes(self, plugin: Plugin, equivalence: NodeEquivalence) -> list[tuple[_Axis, Ints]]:
-        """Add the axes that are new and return them with the coordinate of each row.
+    def _add_axes(self, plugin: Plugin, equivalence: NodeEquivalence) -> list[_Part]:
+        """Add the axes that are new and return what they add to the class numbers.
 
         Ends once there are too many classes: one pod may name a thousand topologies and selectors.
         """
-        state, added = self._state, list[tuple[_Axis, Ints]]()
+        state, added = self._state, list[_Part]()
         for key in map(state.known_label, equivalence.topologies):
             if key not in self._topologies and not self._has_too_many:
                 domains = state.topology(key)
@@ -287,18 +290,18 @@ class NodeClasses:
                 axis = _TopologyAxis(plugin, max(1, domains.size - first), self.size, domains.known, first)
                 self._topologies[key] = axis
                 self.size *= axis.width
-                added.append((axis, domains.ids - first))
+                of_domain = (np.arange(-first, axis.width) * axis.stride).astype(np.int16)
+                added.append((slice(None), of_domain.take(domains.ids)))
         for count in equivalence.counts:
             if count not in self._counts and not self._has_too_many:
                 counter = state.placed.counter(count, len(state))
-                values, coordinates = _distinct(counter.cells[: len(state)])
-                coordinate_of = {value: i for i, value in enumerate(values.tolist())}
-                width = 2 * len(values) + 2  # numbers may appear
-                self._counts[count] = of_count = _CountAxis(
-                    plugin, width, self.size, counter, counter.mark, coordinate_of
-                )
+                rows, numbers = counter.non_zero(len(state))
+                values, positions = _distinct(numbers)
+                coordinate_of = {value: i for i, value in enumerate([0, *values.tolist()])}
+                width = 2 * len(coordinate_of) + 2  # numbers may appear
+                added.append((rows, ((positions + 1) * self.size).astype(np.int16)))
+                self._counts[count] = _CountAxis(plugin, width, self.size, counter, counter.mark, coordinate_of)
                 self.size *= width
-                added.append((of_count, coordinates))
         return added
 
     def _class_table(self) -> NodeClassTable:

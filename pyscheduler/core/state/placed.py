@@ -24,8 +24,8 @@ KEEP_BYTES = 256 * 1024 * 1024
 KEEP_COUNTS = 16
 _UNORDERED = KEEP_COUNTS // 2
 """Number of cached counts up to which their order is not kept: none is dropped soon, and hashing a key takes long."""
-MOST_COUNTS = 1024
-"""Maximum number of cached counts, however small: each must be updated when a row moves."""
+MOST_COUNTS = 1 << 14
+"""Maximum number of cached counts, however small they are."""
 MOST_COUNTED_SETS = 1 << 18
 """Maximum number of sets that the cached counts follow, all counts together, as long as there are KEEP_COUNTS."""
 KEEP_FACETS = 64
@@ -45,6 +45,10 @@ class PlacedPods:
         """Version that changes with the set of templates that have placed pods."""
         self._counts: OrderedDict[PodCount, RowCounter] = OrderedDict()
         self._facets: OrderedDict[PodAttributes, AttributeCounter] = OrderedDict()
+        self._bytes = 0
+        """Memory of `_counts`, except what was added since the last new one."""
+        self._read: dict[RowCounter, None] = {}
+        """Those that were read since then."""
         self._counted_sets = 0
         """Number of sets that `_counts` follow, all counts together."""
         self.version = 0
@@ -117,7 +121,7 @@ class PlacedPods:
 
     def count(self, count: PodCount, n: int) -> Ints:
         """Return the current count of each of all `n` nodes, as a live read-only view."""
-        cells = self.counter(count, n).cells[:n]
+        cells = self.counter(count, n).column()[:n]
         cells.flags.writeable = False
         return cells
 
@@ -153,18 +157,30 @@ class PlacedPods:
                 return counter
             self._add_counter(counter, count.selection)
             self._counts[count] = counter
-            # The counts of a cluster's pods are of about the same size; the oldest one has reached it.
-            most = _max_counts(next(iter(self._counts.values())).bytes)
-            while len(self._counts) > most:
-                self._drop(self._counts.popitem(last=False)[1])
+            self._limit_memory()
         elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)
-        if n > len(counter.cells):
-            counter.fit(n)
+        self._read[counter] = None
+        counter.fit(n)
         self.update(counter)
         while self._counted_sets > MOST_COUNTED_SETS and len(self._counts) > KEEP_COUNTS:
-            self._drop(self._counts.popitem(last=False)[1])
+            self._drop_oldest()
         return counter
+
+    def _limit_memory(self) -> None:
+        """Drop the least recently used counts if they take too much memory, as of the last use of each."""
+        for counter in self._read:
+            before, counter.accounted_bytes = counter.accounted_bytes, counter.bytes
+            self._bytes += counter.accounted_bytes - before
+        self._read = {}
+        while len(self._counts) > KEEP_COUNTS and (len(self._counts) > MOST_COUNTS or self._bytes > KEEP_BYTES):
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        counter = self._counts.popitem(last=False)[1]
+        self._bytes -= counter.accounted_bytes
+        self._read.pop(counter, None)
+        self._drop(counter)
 
     def _add_counter(self, counter: PodCounter[Any], selection: PodSelection | None) -> None:
         self._index_new_sets()
@@ -216,8 +232,3 @@ class PlacedPods:
             numbers = np.fromiter(nodes.values(), np.int64, len(nodes))
             arrays = pods.in_rows = InRows(self.version, rows, numbers)
         return arrays
-
-
-def _max_counts(size: int) -> int:
-    """Return the maximum number of cached counts of `size` bytes each, sums by domain included."""
-    return min(MOST_COUNTS, max(KEEP_COUNTS, KEEP_BYTES // max(1, size)))

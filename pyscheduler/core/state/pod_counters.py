@@ -23,10 +23,16 @@ from pyscheduler.core.state.node import NodeRow
 
 FEW = 8
 """Number of nodes up to which a loop is faster than arrays."""
-CHANGES = 1 << 10
+CHANGES = 1 << 8
 """Minimum number of changes that a counter keeps for its readers; to read all rows is as fast as more."""
+_MIN_SPARSE = 64
+"""Number of rows that are not 0 up to which a count has no column however few rows there are."""
+_ROWS_PER_ENTRY = 32
+"""A count has a column if more than one of so many rows is not 0: a dictionary would take nearly half its memory."""
 _MAX_SUMS = 8
 """Maximum number of Domains by which one count is summed at a time."""
+_ENTRY_BYTES = 100
+"""Memory of an entry of a dictionary of numbers."""
 V = TypeVar("V")
 
 
@@ -118,33 +124,73 @@ class PodCounter(ABC, Generic[V]):
 
 
 class RowCounter(PodCounter[int]):
-    """Values of one PodCount per row, and their sums by domain."""
+    """Values of one PodCount per row, and their sums by domain.
 
-    __slots__ = ("_changes", "_count", "_sums", "cells", "mark")
+    Most counts are of the few pods of one workload, so the rows that are not 0 are stored. A column takes their place
+    when they have become many, or when it is read.
+    """
+
+    __slots__ = ("_capacity", "_changes", "_column", "_count", "_numbers", "_sums", "accounted_bytes", "mark")
 
     def __init__(self, count: PodCount, n: int) -> None:
         super().__init__()
         self._count = count
-        self.cells: NDArray[np.int64] = np.zeros(max(n, 1), np.int64)
+        self._numbers: dict[int, int] = {}
+        """Number by row, without those that are 0, unless there is a column."""
+        self._column: Ints | None = None
+        self._capacity = max(n, 1)
+        """Number of rows of the column."""
         self._changes: list[tuple[int, int]] = []
         """Last changes as (row, amount)."""
         self.mark = 0
         """Position after the newest change."""
         self._sums: dict[int, SumsByDomain] = {}
+        self.accounted_bytes = 0
+        """Memory that PlacedPods has added to that of all counters."""
 
     @property
     def bytes(self) -> int:
         """Memory of the numbers and their sums."""
-        return self.cells.nbytes + sum(sums.bytes for sums in self._sums.values())
+        own = _ENTRY_BYTES * len(self._numbers) if self._column is None else self._column.nbytes
+        return own + sum(sums.bytes for sums in self._sums.values())
+
+    def column(self) -> Ints:
+        """Return the number of each row, and 0 for rows to come; it follows the pods until there are more rows."""
+        if self._column is None:
+            rows, numbers = self.non_zero(self._capacity)
+            self._column = np.zeros(self._capacity, np.int64)
+            self._column[rows] = numbers
+            self._numbers = {}
+        return self._column
+
+    def number(self, row: int) -> int:
+        """Return the number of a row."""
+        if self._column is None:
+            return self._numbers.get(row, 0)
+        return self._column.item(row) if row < self._capacity else 0
+
+    def non_zero(self, n: int) -> tuple[NDArray[np.intp], Ints]:
+        """Return which of the first `n` rows are not 0, and their numbers."""
+        if self._column is not None:
+            rows = self._column[:n].nonzero()[0]
+            return rows, self._column.take(rows)
+        found = {row: number for row, number in self._numbers.items() if row < n}
+        return np.fromiter(found, np.intp, len(found)), np.fromiter(found.values(), np.int64, len(found))
 
     def fit(self, n: int) -> None:
-        """Extend the column to `n` rows."""
-        if n > len(self.cells):
-            self.cells = grown(self.cells, max(n, 2 * len(self.cells)))
+        """Adapt to at least `n` rows."""
+        if n > self._capacity:
+            self._capacity = max(n, 2 * self._capacity)
+            if self._column is not None:
+                self._column = grown(self._column, self._capacity)
+
+    @property
+    def _max_sparse(self) -> int:
+        return max(_MIN_SPARSE, self._capacity // _ROWS_PER_ENTRY)
 
     def move(self, source: int, target: int) -> None:
         # A node keeps its domain, so the sums stay.
-        amount = self.cells.item(source)
+        amount = self.number(source)
         self._add(source, -amount)
         self._add(target, amount)
 
@@ -155,14 +201,23 @@ class RowCounter(PodCounter[int]):
             sums.add(row, amount)
 
     def _add(self, row: int, amount: int) -> None:
-        if row >= self.cells.size:
-            self.fit(row + 1)
         changes = self._changes
-        self.cells[row] += amount
+        self._add_to_row(row, amount)
         changes.append((row, amount))
         self.mark += 1
         if len(changes) > 2 * CHANGES:
             del changes[:CHANGES]
+
+    def _add_to_row(self, row: int, amount: int) -> None:
+        self.fit(row + 1)
+        if self._column is not None:
+            self._column[row] += amount
+        elif number := self._numbers.get(row, 0) + amount:
+            self._numbers[row] = number
+            if len(self._numbers) > self._max_sparse:
+                self.column()
+        else:
+            self._numbers.pop(row, None)
 
     def since(self, mark: int) -> list[tuple[int, int]] | None:
         """Return the changes after `mark` as (row, amount); None if some of them were dropped."""
@@ -207,9 +262,13 @@ class RowCounter(PodCounter[int]):
             for node, number in pods.nodes.items():
                 self.add(node.row, number, value)
             return
-        _, rows, numbers = placed.in_rows(pods)
-        self.fit(int(rows.max()) + 1)
-        self.cells[rows] += value * numbers
+        if len(pods.nodes) <= self._max_sparse:
+            for node, number in pods.nodes.items():
+                self._add_to_row(node.row, number * value)
+        else:
+            _, rows, numbers = placed.in_rows(pods)
+            self.fit(int(rows.max()) + 1)
+            self.column()[rows] += value * numbers
         self._drop_changes()
 
     def _drop_changes(self) -> None:
@@ -241,8 +300,9 @@ class SumsByDomain:
     def total(self) -> int:
         """Current sum over all domains."""
         if self._total is None:
-            cells = self._counter.cells[: len(self.domains.ids)]
-            self._total = int(cells.sum()) - int(cells[self.domains.unlabelled].sum())
+            ids = self.domains.ids
+            rows, numbers = self._counter.non_zero(len(ids))
+            self._total = int(numbers[ids.take(rows) != NO_DOMAIN].sum())
         return self._total
 
     @property
@@ -250,7 +310,8 @@ class SumsByDomain:
         """Current sum of each domain."""
         numbers, size = self._numbers, self.domains.size
         if numbers is None:
-            numbers = self._numbers = self.domains.sum(self._counter.cells[: len(self.domains.ids)])
+            rows, amounts = self._counter.non_zero(len(self.domains.ids))
+            numbers = self._numbers = self.domains.of_nodes(rows).sum(amounts)
         elif len(numbers) < size:
             numbers = self._numbers = grown(numbers, 2 * size)
         return numbers if len(numbers) == size else numbers[:size]
