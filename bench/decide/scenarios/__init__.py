@@ -43,7 +43,7 @@ PRODUCTION = [
     Scenario("templates", "pods of 500, 1,000, 2,000 or 10,000 templates in turn", templates),
     Scenario("new-template", "every pod has requests of its own", new_template),
     Scenario(
-        "deployments", "pods of 5,000, 2,000, 200 or 20 ReplicaSets in turn, with the default soft spreading", deployments
+        "deployments", "pods of 2,000, 200 or 20 ReplicaSets in turn, with the default soft spreading", deployments
     ),
     Scenario("stateful-sets", "pods of 200 StatefulSets in turn, with anti-affinity to their own set", stateful_sets),
     Scenario("new-service", "a Service is created before each decision, for 200 apps in turn", new_service),

@@ -10,7 +10,7 @@ from bench.decide.objects import pod
 from bench.decide.scenario import Row
 from bench.pod_features import Json
 
-COUNTS = (5000, 2000, 200, 20)
+COUNTS = (2000, 200, 20)
 
 
 def deployments(cluster: Cluster) -> Iterator[Row]:
