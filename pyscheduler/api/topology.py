@@ -255,3 +255,12 @@ class DomainSums(Protocol):
     def total(self) -> int:
         """Sum over all domains."""
         ...
+
+    def at(self, domain: int) -> int:
+        """Return the sum of one domain id."""
+        ...
+
+    @property
+    def nonzero_count(self) -> int:
+        """Number of domains with a sum that is not 0."""
+        ...

@@ -289,7 +289,7 @@ def _keep_values(patch: pytest.MonkeyPatch) -> None:
 
 def _move_from_the_first_coordinate(patch: pytest.MonkeyPatch) -> None:
     def move(self: NodeClasses, axis: Any, row: int) -> bool:
-        self.of[row] += axis.coordinate_of.setdefault(axis.counter.number(row), 0) * axis.stride
+        self.of[row] += axis.coordinate_of.setdefault(axis.counter.cells.item(row), 0) * axis.stride
         return True
 
     patch.setattr(NodeClasses, "_move", move)

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api import Domains, PodCount, PodSignature
-from pyscheduler.core.state import ClusterState, pod_counters
+from pyscheduler.core.state import ClusterState, sparse_column
 from pyscheduler.core.state.pod_counters import RowCounter
+from pyscheduler.core.state.sparse_column import SparseColumn
 from pyscheduler.core.state.topologies import Topologies, Topology
 from pyscheduler.testing import node, pod
 from tests.properties.profiles import assert_caught, quick
@@ -77,7 +78,7 @@ class Cluster:
                 assert self.state.table().count_pods(Weight()).tolist() == self._weights()
             case "read":
                 counter = self.state.placed.counter(Weight(), len(self.state))
-                assert [counter.number(row) for row in range(len(self.state))] == self._weights()
+                assert [counter.cells.item(row) for row in range(len(self.state))] == self._weights()
                 self.check(ZONE)
                 self.check(HOST)
 
@@ -103,6 +104,10 @@ class Cluster:
             expected[each.labels.get(key)] += weight
         del expected[None]
         sums = self.state.placed.count_by_domain(Weight(), domains)
+        assert {value: sums.at(domains.id_of(value)) for value in expected} == expected
+        assert sums.nonzero_count == sum(1 for amount in expected.values() if amount)
+        if self._number % 2:  # otherwise it stays sparse
+            return
         assert {value: sums.numbers.item(domains.id_of(value)) for value in expected} == expected
         assert sums.numbers.sum() == sums.total == expected.total()
         assert len(sums.numbers) == domains.size
@@ -116,7 +121,7 @@ def check_sequence(changes: list[Change]) -> None:
 
 @pytest.mark.parametrize("most", [0, 64], ids=["by column", "sparse"])
 def test_domains_and_sums_equal_those_of_all_nodes(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_counters, "_MIN_SPARSE", most)
+    monkeypatch.setattr(sparse_column, "_MIN_SPARSE", most)
     quick(300)(given(CHANGES)(check_sequence))()
 
 
@@ -156,22 +161,22 @@ def _forget_added_nodes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _count_moved_pods_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RowCounter, "move", lambda self, source, target: self.add(target, 1, self.number(source)))
+    patch.setattr(RowCounter, "move", lambda self, source, target: self.add(target, 1, self.cells.item(source)))
 
 
 def _keep_column_that_was_read(patch: pytest.MonkeyPatch) -> None:
-    add = RowCounter._add_to_row
-    patch.setattr(RowCounter, "_add_to_row", lambda self, *args: None if self._column is not None else add(self, *args))
+    add = SparseColumn.add
+    patch.setattr(SparseColumn, "add", lambda self, *args: None if self._array is not None else add(self, *args))
 
 
 def _begin_columns_with_zeros(patch: pytest.MonkeyPatch) -> None:
     none = np.zeros(0, np.int64)
-    patch.setattr(RowCounter, "non_zero", lambda *_: (none.astype(np.intp), none))
+    patch.setattr(SparseColumn, "nonzero", lambda *_: (none.astype(np.intp), none))
 
 
 def _count_rows_of_other_nodes(patch: pytest.MonkeyPatch) -> None:
-    non_zero = RowCounter.non_zero
-    patch.setattr(RowCounter, "non_zero", lambda self, n: non_zero(self, n - 1))
+    nonzero = SparseColumn.nonzero
+    patch.setattr(SparseColumn, "nonzero", lambda self, n: nonzero(self, n - 1))
 
 
 @pytest.mark.parametrize(

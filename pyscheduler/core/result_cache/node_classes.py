@@ -197,7 +197,9 @@ class NodeClasses:
             numbers += coordinates * axis.stride
         for count in self._counts.values():
             of_value = count.coordinate_of
-            found = [of_value.setdefault(value, len(of_value)) for value in map(count.counter.number, rows.tolist())]
+            found = [
+                of_value.setdefault(value, len(of_value)) for value in map(count.counter.cells.item, rows.tolist())
+            ]
             if len(of_value) > count.width:
                 return None
             numbers += np.array(found, np.int16) * count.stride
@@ -232,7 +234,7 @@ class NodeClasses:
 
     def _move(self, axis: _CountAxis, row: int) -> bool:
         """Move a row with a changed count. Return False if there is no coordinate left for the count."""
-        coordinate = axis.coordinate_of.setdefault(axis.counter.number(row), len(axis.coordinate_of))
+        coordinate = axis.coordinate_of.setdefault(axis.counter.cells.item(row), len(axis.coordinate_of))
         if coordinate >= axis.width:
             return False
         before = self.of.item(row)
@@ -295,7 +297,7 @@ class NodeClasses:
         for count in equivalence.counts:
             if count not in self._counts and not self._has_too_many:
                 counter = state.placed.counter(count, len(state))
-                rows, numbers = counter.non_zero(len(state))
+                rows, numbers = counter.cells.nonzero(len(state))
                 values, positions = _distinct(numbers)
                 coordinate_of = {value: i for i, value in enumerate([0, *values.tolist()])}
                 width = 2 * len(coordinate_of) + 2  # numbers may appear

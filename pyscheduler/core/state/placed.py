@@ -121,7 +121,7 @@ class PlacedPods:
 
     def count(self, count: PodCount, n: int) -> Ints:
         """Return the current count of each of all `n` nodes, as a live read-only view."""
-        cells = self.counter(count, n).column()[:n]
+        cells = self.counter(count, n).cells.array()[:n]
         cells.flags.writeable = False
         return cells
 
@@ -161,7 +161,7 @@ class PlacedPods:
         elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)
         self._read[counter] = None
-        counter.fit(n)
+        counter.cells.fit(n)
         self.update(counter)
         while self._counted_sets > MOST_COUNTED_SETS and len(self._counts) > KEEP_COUNTS:
             self._drop_oldest()

@@ -18,21 +18,15 @@ from numpy.typing import NDArray
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.pod import PodSignature
 from pyscheduler.api.topology import NO_DOMAIN, AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
-from pyscheduler.core.state.columns import grown
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.sparse_column import SparseColumn
 
 FEW = 8
 """Number of nodes up to which a loop is faster than arrays."""
 CHANGES = 1 << 8
 """Minimum number of changes that a counter keeps for its readers; to read all rows is as fast as more."""
-_MIN_SPARSE = 64
-"""Number of rows that are not 0 up to which a count has no column however few rows there are."""
-_ROWS_PER_ENTRY = 32
-"""A count has a column if more than one of so many rows is not 0: a dictionary would take nearly half its memory."""
 _MAX_SUMS = 8
 """Maximum number of Domains by which one count is summed at a time."""
-_ENTRY_BYTES = 100
-"""Memory of an entry of a dictionary of numbers."""
 V = TypeVar("V")
 
 
@@ -124,22 +118,15 @@ class PodCounter(ABC, Generic[V]):
 
 
 class RowCounter(PodCounter[int]):
-    """Values of one PodCount per row, and their sums by domain.
+    """Values of one PodCount per row, and their sums by domain."""
 
-    Most counts are of the few pods of one workload, so the rows that are not 0 are stored. A column takes their place
-    when they have become many, or when it is read.
-    """
-
-    __slots__ = ("_capacity", "_changes", "_column", "_count", "_numbers", "_sums", "accounted_bytes", "mark")
+    __slots__ = ("_changes", "_count", "_sums", "accounted_bytes", "cells", "mark")
 
     def __init__(self, count: PodCount, n: int) -> None:
         super().__init__()
         self._count = count
-        self._numbers: dict[int, int] = {}
-        """Number by row, without those that are 0, unless there is a column."""
-        self._column: Ints | None = None
-        self._capacity = max(n, 1)
-        """Number of rows of the column."""
+        self.cells = SparseColumn(n)
+        """Number of each row: most counts are of the few pods of one workload."""
         self._changes: list[tuple[int, int]] = []
         """Last changes as (row, amount)."""
         self.mark = 0
@@ -151,46 +138,11 @@ class RowCounter(PodCounter[int]):
     @property
     def bytes(self) -> int:
         """Memory of the numbers and their sums."""
-        own = _ENTRY_BYTES * len(self._numbers) if self._column is None else self._column.nbytes
-        return own + sum(sums.bytes for sums in self._sums.values())
-
-    def column(self) -> Ints:
-        """Return the number of each row, and 0 for rows to come; it follows the pods until there are more rows."""
-        if self._column is None:
-            rows, numbers = self.non_zero(self._capacity)
-            self._column = np.zeros(self._capacity, np.int64)
-            self._column[rows] = numbers
-            self._numbers = {}
-        return self._column
-
-    def number(self, row: int) -> int:
-        """Return the number of a row."""
-        if self._column is None:
-            return self._numbers.get(row, 0)
-        return self._column.item(row) if row < self._capacity else 0
-
-    def non_zero(self, n: int) -> tuple[NDArray[np.intp], Ints]:
-        """Return which of the first `n` rows are not 0, and their numbers."""
-        if self._column is not None:
-            rows = self._column[:n].nonzero()[0]
-            return rows, self._column.take(rows)
-        found = {row: number for row, number in self._numbers.items() if row < n}
-        return np.fromiter(found, np.intp, len(found)), np.fromiter(found.values(), np.int64, len(found))
-
-    def fit(self, n: int) -> None:
-        """Adapt to at least `n` rows."""
-        if n > self._capacity:
-            self._capacity = max(n, 2 * self._capacity)
-            if self._column is not None:
-                self._column = grown(self._column, self._capacity)
-
-    @property
-    def _max_sparse(self) -> int:
-        return max(_MIN_SPARSE, self._capacity // _ROWS_PER_ENTRY)
+        return self.cells.nbytes + sum(sums.bytes for sums in self._sums.values())
 
     def move(self, source: int, target: int) -> None:
         # A node keeps its domain, so the sums stay.
-        amount = self.number(source)
+        amount = self.cells.item(source)
         self._add(source, -amount)
         self._add(target, amount)
 
@@ -202,22 +154,11 @@ class RowCounter(PodCounter[int]):
 
     def _add(self, row: int, amount: int) -> None:
         changes = self._changes
-        self._add_to_row(row, amount)
+        self.cells.add(row, amount)
         changes.append((row, amount))
         self.mark += 1
         if len(changes) > 2 * CHANGES:
             del changes[:CHANGES]
-
-    def _add_to_row(self, row: int, amount: int) -> None:
-        self.fit(row + 1)
-        if self._column is not None:
-            self._column[row] += amount
-        elif number := self._numbers.get(row, 0) + amount:
-            self._numbers[row] = number
-            if len(self._numbers) > self._max_sparse:
-                self.column()
-        else:
-            self._numbers.pop(row, None)
 
     def since(self, mark: int) -> list[tuple[int, int]] | None:
         """Return the changes after `mark` as (row, amount); None if some of them were dropped."""
@@ -262,13 +203,13 @@ class RowCounter(PodCounter[int]):
             for node, number in pods.nodes.items():
                 self.add(node.row, number, value)
             return
-        if len(pods.nodes) <= self._max_sparse:
+        if len(pods.nodes) <= self.cells.max_sparse:
             for node, number in pods.nodes.items():
-                self._add_to_row(node.row, number * value)
+                self.cells.add(node.row, number * value)
         else:
             _, rows, numbers = placed.in_rows(pods)
-            self.fit(int(rows.max()) + 1)
-            self.column()[rows] += value * numbers
+            self.cells.fit(int(rows.max()) + 1)
+            self.cells.array()[rows] += value * numbers
         self._drop_changes()
 
     def _drop_changes(self) -> None:
@@ -281,40 +222,60 @@ class RowCounter(PodCounter[int]):
 class SumsByDomain:
     """Sums of a row counter by domain. The reference to `domains` keeps its `id`, the cache key, unique."""
 
-    __slots__ = ("_counter", "_numbers", "_total", "domains")
+    __slots__ = ("_cells", "_counter", "_total", "domains")
 
     def __init__(self, counter: RowCounter, domains: Domains) -> None:
         self.domains = domains
         self._counter = counter
-        self._numbers: Ints | None = None
-        """Sums by domain id; None until they are read: of hosts, they take as much memory as the counter."""
+        self._cells: SparseColumn | None = None
+        """Sums by domain id, 0 at NO_DOMAIN; None until they are read."""
         self._total: int | None = None
         """Sum over all domains; None until it is read."""
 
     @property
     def bytes(self) -> int:
         """Memory of the sums."""
-        return 0 if self._numbers is None else self._numbers.nbytes
+        return 0 if self._cells is None else self._cells.nbytes
 
     @property
     def total(self) -> int:
         """Current sum over all domains."""
         if self._total is None:
             ids = self.domains.ids
-            rows, numbers = self._counter.non_zero(len(ids))
+            rows, numbers = self._counter.cells.nonzero(len(ids))
             self._total = int(numbers[ids.take(rows) != NO_DOMAIN].sum())
         return self._total
 
     @property
     def numbers(self) -> Ints:
         """Current sum of each domain."""
-        numbers, size = self._numbers, self.domains.size
-        if numbers is None:
-            rows, amounts = self._counter.non_zero(len(self.domains.ids))
-            numbers = self._numbers = self.domains.of_nodes(rows).sum(amounts)
-        elif len(numbers) < size:
-            numbers = self._numbers = grown(numbers, 2 * size)
+        size, cells = self.domains.size, self._summed()
+        cells.fit(size)
+        numbers = cells.array()
         return numbers if len(numbers) == size else numbers[:size]
+
+    def at(self, domain: int) -> int:
+        """Return the current sum of one domain."""
+        return self._summed().item(domain)
+
+    @property
+    def nonzero_count(self) -> int:
+        """Current number of domains with a sum that is not 0."""
+        return self._summed().nonzero_count
+
+    def _summed(self) -> SparseColumn:
+        if self._cells is None:
+            ids = self.domains.ids
+            rows, numbers = self._counter.cells.nonzero(len(ids))
+            cells = SparseColumn(self.domains.size)
+            if len(rows) <= cells.max_sparse:
+                for domain, number in zip(ids.take(rows).tolist(), numbers.tolist(), strict=True):
+                    if domain != NO_DOMAIN:
+                        cells.add(domain, number)
+            else:
+                cells.array()[:] = self.domains.of_nodes(rows).sum(numbers)
+            self._cells = cells
+        return self._cells
 
     def add(self, row: int, amount: int) -> None:
         """Add an amount in a row, which may be that of a node added since."""
@@ -323,13 +284,12 @@ class SumsByDomain:
         if domain != NO_DOMAIN:
             if self._total is not None:
                 self._total += amount
-            numbers = self._numbers
-            if numbers is not None:
-                (numbers if domain < numbers.size else self.numbers)[domain] += amount
+            if self._cells is not None:
+                self._cells.add(domain, amount)
 
     def invalidate(self) -> None:
         """Drop the sums, because numbers of many rows have changed."""
-        self._numbers = self._total = None
+        self._cells = self._total = None
 
 
 class AttributeCounter(PodCounter[Collection[Hashable]]):

@@ -9,18 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pyscheduler.api import NO_DOMAIN, Domains, DomainSums, Ints, Mask, NodeEquivalence, NodeTable, PodCount
+from pyscheduler.intree._domain_sums import FixedSums
 
 Labels = Mapping[str, str]
 Changes = Mapping[tuple[str, int], int]
 _NO_COUNTS = NodeEquivalence()
 _UNCHANGED: Changes = MappingProxyType({})
-
-
-class FixedSums(NamedTuple):
-    """Sums by domain that follow no pods."""
-
-    numbers: Ints
-    total: int
 
 
 class TopologyCounts(NamedTuple):
@@ -126,7 +120,7 @@ class DomainCounts:
         if counted is None:
             return 0
         domain = counted.domains.id_of(labels.get(key))
-        return int(counted.numbers[domain]) + self._changes.get((key, domain), 0)
+        return counted.sums.at(domain) + self._changes.get((key, domain), 0)
 
     def has_positive(self, labels: Labels) -> bool:
         """Return True if a number is above 0 for a node with these labels."""

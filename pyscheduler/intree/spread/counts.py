@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pyscheduler.api import Domains, Ints, NodeEquivalence, NodeTable, NodeToStatus, PodCount, Rejection
+from pyscheduler.api import Domains, DomainSums, Ints, NodeEquivalence, NodeTable, NodeToStatus, PodCount, Rejection
 from pyscheduler.api.topology import NO_DOMAIN
+from pyscheduler.intree._domain_sums import FixedSums
 from pyscheduler.intree.spread.constraints import SpreadConstraint
 from pyscheduler.intree.spread.nodes import EligibleDomains
 
@@ -18,19 +19,22 @@ MISSING_LABEL = Rejection(
 )
 _NO_MINIMUM = 2**31 - 1
 """Minimum count if there is no domain."""
-_SAMPLE = 256
-"""Number of domains among which one without pods is searched before the minimum of all."""
 
 
 class DomainPodCounts(NamedTuple):
     """Number of matching pods per domain."""
 
     known: Mapping[str | None, int]
-    amounts: Ints
+    sums: DomainSums
 
     def at(self, value: str) -> int:
         """Return the number of pods in the domain of a label value."""
-        return int(self.amounts[self.known.get(value, NO_DOMAIN)])
+        return self.sums.at(self.known.get(value, NO_DOMAIN))
+
+    @property
+    def amounts(self) -> Ints:
+        """Number of pods by domain id."""
+        return self.sums.numbers
 
     def by_ids_of(self, topology: Domains) -> Ints:
         """Return the numbers indexed by the domain ids of a table."""
@@ -42,13 +46,26 @@ class DomainPodCounts(NamedTuple):
             amounts[topology.id_of(value)] = self.amounts[domain]
         return amounts
 
+    def lowest(self, eligible: Domains, without: int = NO_DOMAIN) -> int:
+        """Return the lowest number of the domains with an eligible node, one left out."""
+        # No number is below 0, and of many hosts, some have no pod.
+        if self.sums.nonzero_count < eligible.non_empty_count - bool(without):
+            return 0
+        amounts = self.amounts
+        inside = amounts[1:]  # usually every domain has a node
+        if without or eligible.non_empty_count < eligible.size - 1:
+            is_counted = eligible.sizes[: len(amounts)] > 0
+            is_counted[NO_DOMAIN] = is_counted[without : without + 1] = False
+            inside = amounts[is_counted]
+        return int(inside[inside.argmin()]) if len(inside) else _NO_MINIMUM
+
 
 def count_pods_by_domain(spread: SpreadConstraint, eligible: EligibleDomains, nodes: NodeTable) -> DomainPodCounts:
     """Count the matching pods on eligible nodes; `nodes` are all nodes of the cluster."""
     domains = eligible.domains
     if spread.count is None:
-        return DomainPodCounts(domains.known, np.zeros(domains.size, np.int64))
-    return DomainPodCounts(domains.known, nodes.count_by_domain(spread.count, domains).numbers)
+        return DomainPodCounts(domains.known, FixedSums(np.zeros(domains.size, np.int64), 0))
+    return DomainPodCounts(domains.known, nodes.count_by_domain(spread.count, domains))
 
 
 class Skew(NamedTuple):
@@ -77,7 +94,7 @@ class Skew(NamedTuple):
         """Return the current state; `nodes` are all nodes of the cluster."""
         counted = count_pods_by_domain(spread, eligible, nodes)
         domains, topology, is_per_node = eligible
-        least = _lowest(counted.amounts, domains)
+        least = counted.lowest(domains)
         most = _max_match_count(spread, domains, least)
         return Skew(spread, counted, topology, is_per_node and not spread.counts_large, domains, least, most)
 
@@ -112,16 +129,17 @@ class Skew(NamedTuple):
 
     def with_pods(self, value: str, pods: int) -> Skew:
         """Return the state after `pods` pods were added to a domain, or removed if negative."""
-        known = self.pod_counts.known
+        known, sums = self.pod_counts.known, self.pod_counts.sums
         domain = known.get(value, NO_DOMAIN)
-        amounts = self.pod_counts.amounts.copy()
+        amounts = sums.numbers.copy()
         amounts[domain] += pods
+        counts = DomainPodCounts(known, FixedSums(amounts, sums.total + pods))
         least = self.least_of_others
         if domain != self.changed_domain:
-            least = _lowest(amounts, self.eligible, domain)
+            least = counts.lowest(self.eligible, domain)
         lowest = min(least, amounts.item(domain)) if domain else least
         return self._replace(
-            pod_counts=DomainPodCounts(known, amounts),
+            pod_counts=counts,
             is_per_node=False,
             changed_domain=domain,
             least_of_others=least,
@@ -146,20 +164,3 @@ def _max_match_count(spread: SpreadConstraint, eligible: Domains, least: int) ->
     if eligible.non_empty_count < spread.min_domains:
         least = 0
     return spread.max_skew + least - spread.self_match_count
-
-
-def _lowest(amounts: Ints, eligible: Domains, without: int = NO_DOMAIN) -> int:
-    """Return the lowest number of the domains with an eligible node, one left out."""
-    # No number is below 0, and of many hosts, some have no pod.
-    if len(amounts) > _SAMPLE and not _least(amounts[:_SAMPLE], eligible, without):
-        return 0
-    return _least(amounts, eligible, without)
-
-
-def _least(amounts: Ints, eligible: Domains, without: int) -> int:
-    inside = amounts[1:]  # usually every domain has a node
-    if without or eligible.non_empty_count < eligible.size - 1:
-        is_counted = eligible.sizes[: len(amounts)] > 0
-        is_counted[NO_DOMAIN] = is_counted[without : without + 1] = False
-        inside = amounts[is_counted]
-    return int(inside[inside.argmin()]) if len(inside) else _NO_MINIMUM
