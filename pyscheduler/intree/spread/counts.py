@@ -48,8 +48,8 @@ class DomainPodCounts(NamedTuple):
 
     def lowest(self, eligible: Domains, without: int = NO_DOMAIN) -> int:
         """Return the lowest number of the domains with an eligible node, one left out."""
-        # No number is below 0, and of many hosts, some have no pod.
-        if self.sums.nonzero_count < eligible.non_empty_count - bool(without):
+        # Of many hosts, some have no pod. Only in dry runs a number may be below 0.
+        if not isinstance(self.sums, FixedSums) and self.sums.nonzero_count < eligible.non_empty_count - bool(without):
             return 0
         amounts = self.amounts
         inside = amounts[1:]  # usually every domain has a node
@@ -133,13 +133,12 @@ class Skew(NamedTuple):
         domain = known.get(value, NO_DOMAIN)
         amounts = sums.numbers.copy()
         amounts[domain] += pods
-        counts = DomainPodCounts(known, FixedSums(amounts, sums.total + pods))
         least = self.least_of_others
         if domain != self.changed_domain:
-            least = counts.lowest(self.eligible, domain)
+            least = self.pod_counts.lowest(self.eligible, domain)
         lowest = min(least, amounts.item(domain)) if domain else least
         return self._replace(
-            pod_counts=counts,
+            pod_counts=DomainPodCounts(known, FixedSums(amounts, sums.total + pods)),
             is_per_node=False,
             changed_domain=domain,
             least_of_others=least,

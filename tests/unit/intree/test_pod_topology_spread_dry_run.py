@@ -121,6 +121,17 @@ def test_dry_run_on_node_without_topology_key_changes_nothing() -> None:
     assert after(of, [(1, WEB_POD, "bare")] * 3, placed("a1"), [*ZONES, bare]) == [UNEVEN, UNEVEN, None, LACKING]
 
 
+def test_minimum_does_not_cover_the_changed_zone_without_pods() -> None:
+    nodes = [node(name).zone(name) for name in "abc"]
+    assert after(web(spread()), [(1, WEB_POD, "c")], placed("a", "b"), nodes) == [None, None, None]
+
+
+def test_minimum_covers_zones_below_zero() -> None:
+    nodes, of = [node(name).zone(name) for name in "abc"], web(spread(selector=EVERYTHING))
+    moves = [(-1, WEB_POD, "a"), (1, WEB_POD, "b")]
+    assert after(of, moves, [], nodes) == [None, UNEVEN, UNEVEN]
+
+
 def test_minimum_covers_unchanged_zones() -> None:
     nodes = [node(name).zone(name) for name in "abc"]
     moves = [(1, WEB_POD, "a")] * 2
