@@ -29,6 +29,8 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
     built = pod(name).requests(cpu=draw(CPU)).priority(draw(PRIORITIES))
     if draw(st.booleans()):
         built = built.label("app", "web")
+    if draw(st.booleans()):
+        built = built.tolerates("dedicated")
     match draw(st.sampled_from(["plain", "plain", "spread", "port", "huge"])):
         case "spread":
             built = built.spec(topologySpreadConstraints=[SPREAD])
@@ -44,8 +46,9 @@ def outcome(together: bool, story: dict[str, Any]) -> list[tuple[str, str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(filtered_nodes, "are_few", lambda _: not together)
         harness = Harness()
-        for i, cpu in enumerate(story["nodes"]):
-            harness.add(node(f"n{i}", cpu=cpu, memory=str(2**62)))
+        for i, (cpu, is_tainted) in enumerate(story["nodes"]):
+            built_node = node(f"n{i}", cpu=cpu, memory=str(2**62))
+            harness.add(built_node.taint("dedicated") if is_tainted else built_node)
         for built, on in story["nominated"]:
             harness.add(built.gate("wait").nominated(f"n{on}"))
         found = []
@@ -64,7 +67,8 @@ def stories(draw: st.DrawFn) -> dict[str, Any]:
     """Return nodes, nominated pods, and pods that are scheduled next to them."""
     nominated = [(draw(pods(f"h{i}")), draw(st.integers(0, NODES))) for i in range(draw(st.integers(1, 6)))]
     others = [(draw(pods(f"p{i}")), draw(st.booleans())) for i in range(draw(st.integers(1, 6)))]
-    return {"nodes": draw(st.lists(CPU, min_size=NODES, max_size=NODES)), "nominated": nominated, "pods": others}
+    nodes = st.tuples(CPU, st.sampled_from([False, False, True]))
+    return {"nodes": draw(st.lists(nodes, min_size=NODES, max_size=NODES)), "nominated": nominated, "pods": others}
 
 
 def check(story: dict[str, Any]) -> None:
@@ -88,4 +92,10 @@ def test_nominated_pods_of_another_priority_fail_the_property(monkeypatch: pytes
     monkeypatch.setattr(
         competing_pods.CompetingPodsCache, "of", lambda self, given: first.setdefault(id(self), of(self, given))
     )
+    assert_caught(check, stories())
+
+
+def test_forgotten_rejections_without_nominated_pods_fail_the_property(monkeypatch: pytest.MonkeyPatch) -> None:
+    reject: Any = competing_pods.reject_by_room
+    monkeypatch.setattr(filtered_nodes, "reject_by_room", lambda *given: reject(*given[:-1], {}))
     assert_caught(check, stories())

@@ -6,7 +6,7 @@ with them. Most filters do not depend on pods, or only on the room that pods lea
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -89,12 +89,18 @@ class _TableWithNominatedPods(TableWithoutLowerPriority):
 
 
 def reject_by_room(
-    profile: Profile, state: ClusterState, competing: CompetingPods, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]
+    profile: Profile,
+    state: ClusterState,
+    competing: CompetingPods,
+    cycle: Cycle,
+    pod: Pod,
+    nodes: Sequence[NodeRow],
+    without: Mapping[int, Status],
 ) -> tuple[dict[int, Status], list[NodeRow]]:
-    """Return the nodes without room for the pod next to their nominated pods, by row, and those to filter one by one.
+    """Return the first rejection of nodes with their nominated pods, by row, and the nodes to filter one by one.
 
-    The nodes must fit without nominated pods. Filters that depend on no pods still accept them, and those that depend
-    on room are evaluated up to the first other filter.
+    `without` has the first rejection of nodes that reject the pod without nominated pods, too. Filters that depend on
+    no pods return the same with them, and those that depend on room are evaluated up to the first other filter.
     """
     nodes = [node for node in nodes if node.row in competing.place_of]
     if not nodes:
@@ -103,7 +109,11 @@ def reject_by_room(
     rejections: dict[int, Status] = {}
     is_complete = True
     for plugin in profile.filter:
-        if plugin.name in cycle.skipped or reads_in_dry_run(plugin) is Reads.OWN_NODE:
+        if plugin.name in cycle.skipped:
+            continue
+        if reads_in_dry_run(plugin) is Reads.OWN_NODE:
+            same = {row: status for row, status in without.items() if status.plugin == plugin.name}
+            rejections = same | rejections
             continue
         if required_room([plugin], cycle, pod) is None:
             is_complete = False
@@ -113,11 +123,10 @@ def reject_by_room(
         statuses = [Status.of(plugin.name, rejection) for rejection in result.rejections]
         for index in np.flatnonzero(result.codes).tolist():
             rejections.setdefault(nodes[index].row, statuses[result.codes.item(index) - 1])
-    undecided = table.overflowed if is_complete else np.ones(len(nodes), np.bool_)
     left = []
-    for node, is_undecided, has_overflowed in zip(nodes, undecided.tolist(), table.overflowed.tolist(), strict=True):
+    for node, has_overflowed in zip(nodes, table.overflowed.tolist(), strict=True):
         if has_overflowed:
             rejections.pop(node.row, None)
-        if is_undecided and node.row not in rejections:
+        if node.row not in rejections and (has_overflowed or not is_complete or node.row in without):
             left.append(node)
     return rejections, left

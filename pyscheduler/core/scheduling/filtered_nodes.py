@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -188,30 +188,32 @@ def _rejected_by_nodes(
     names: Iterable[str],
     include_infeasible: bool = False,
 ) -> dict[int, Status]:
+    """Return the first rejection of nodes with their nominated pods, cached until a node or these pods change."""
     nodes = [node for name in names if (node := runtime.state.info(name)) is not None]
-    rejected: dict[int, Status] = {}
     if not include_infeasible:
         nodes = [node for node in nodes if cache.fits(node.row)]
-        if not are_few(nodes):
-            competing = runtime.competing_pods.of(pod)
-            rejected, nodes = reject_by_room(runtime.profile, runtime.state, competing, cycle, pod, nodes)
+    nominator, by_node = runtime.nominator, cache.with_nominated_pods.by_node
+    rejected: dict[int, Status] = {}
+    stale: list[NodeRow] = []
+    versions: dict[int, Hashable] = {}
     for node in nodes:
-        status = _filter_with_nominated_pods(runtime, cycle, pod, node, cache)
+        version = versions[node.row] = (node.generation, nominator.competing_pods_version(pod, node.name))
+        known = by_node.get(node.name) if cache.is_stable else None
+        if known is None or known[0] != version:
+            stale.append(node)
+        elif known[1] is not None:
+            rejected[node.row] = known[1]
+    left = stale
+    if not are_few(stale):
+        without = {node.row: status for node in stale if (status := cache.status(node.row)) is not None}
+        competing = runtime.competing_pods.of(pod)
+        by_room, left = reject_by_room(runtime.profile, runtime.state, competing, cycle, pod, stale, without)
+        rejected |= by_room
+    for node in left:
+        others = nominator.competing_pods(pod, node.name)
+        status = filter_with_nominated_pods(runtime.profile, cycle, pod, node, others) if others else None
         if status is not None:
             rejected[node.row] = status
+    if cache.is_stable:
+        by_node.update({node.name: (versions[node.row], rejected.get(node.row)) for node in stale})
     return rejected
-
-
-def _filter_with_nominated_pods(
-    runtime: ProfileRuntime, cycle: Cycle, pod: Pod, node: NodeRow, cache: EquivalenceCache
-) -> Status | None:
-    """Return the status with the nominated pods added, cached until the node or those pods change."""
-    nominator, name = runtime.nominator, node.name
-    versions = (node.generation, nominator.competing_pods_version(pod, name)) if cache.is_stable else None
-    by_node = cache.with_nominated_pods.by_node
-    cached = by_node.get(name)
-    if versions is None or cached is None or cached[0] != versions:
-        others = nominator.competing_pods(pod, name)
-        status = filter_with_nominated_pods(runtime.profile, cycle, pod, node, others) if others else None
-        cached = by_node[name] = (versions, status)
-    return cached[1]
