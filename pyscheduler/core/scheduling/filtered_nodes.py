@@ -173,6 +173,9 @@ def rejected_with_nominated_pods(
     if changed is not None and len(changed) <= len(names):
         # Only these nodes may have another status: hundreds of nominated pods must not slow down every attempt.
         rows = {row for row in changed.tolist() if row < len(state) and state.rows[row].name in names}
+        if not rows:
+            results.usage_mark = log.mark
+            return results.rejected
         rejected = {row: status for row, status in results.rejected.items() if row not in rows}
         names = [state.rows[row].name for row in rows]
     rejected |= _rejected_by_nodes(runtime, cycle, pod, cache, names)
