@@ -9,7 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from pyscheduler.cli.evaluate import Evaluator
-from pyscheduler.core.result_cache import calls
+from pyscheduler.core.evaluation import score_plugins
 from tests.conformance.bindings import bindings
 from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.replay import schedule
@@ -42,8 +42,8 @@ def evaluate(document: Manifest, limit: int | None = None) -> list[Any]:
 @contextmanager
 def _per_node_form_up_to(nodes: int) -> Iterator[None]:
     """Use the per-node form up to that many nodes, and the NumPy form for more."""
-    usual, calls.FEW = calls.FEW, nodes
+    usual, score_plugins.FEW = score_plugins.FEW, nodes
     try:
         yield
     finally:
-        calls.FEW = usual
+        score_plugins.FEW = usual

@@ -12,8 +12,8 @@ from pyscheduler.api import Status
 from pyscheduler.config.gates import parse
 from pyscheduler.config.load import default, loads
 from pyscheduler.core.commands import Evict
+from pyscheduler.core.evaluation.uncached_evaluation import filter_with_nominated_pods
 from pyscheduler.core.queue.inflight import MOST_EVENTS
-from pyscheduler.core.result_cache.uncached_evaluation import filter_with_nominated_pods
 from pyscheduler.core.scheduling import filtered_nodes
 from pyscheduler.intree.gang_scheduling import POD_GROUPS
 from pyscheduler.intree.preemption.budgets import PDB

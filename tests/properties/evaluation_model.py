@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pyscheduler.api import Cycle, Pod, Scores, Status
+from pyscheduler.core.evaluation.uncached_evaluation import filter_node, pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.framework.handle import build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
-from pyscheduler.core.result_cache.uncached_evaluation import filter_node, pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
 from pyscheduler.core.scheduling.node_order import random_best
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime

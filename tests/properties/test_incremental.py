@@ -322,16 +322,9 @@ def _ignore_changed_equivalence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeClasses, "_covers", lambda self, *_: bool(self._equivalences))
 
 
-def _overlapping_coordinates(patch: pytest.MonkeyPatch) -> None:
+def _number_by_the_first_axis(patch: pytest.MonkeyPatch) -> None:
     add_axes = NodeClasses._add_axes
-
-    def overlapping(self: NodeClasses, *rest: Any) -> Any:
-        added = add_axes(self, *rest)
-        for axis, _ in added:
-            axis.stride = 1
-        return added
-
-    patch.setattr(NodeClasses, "_add_axes", overlapping)
+    patch.setattr(NodeClasses, "_add_axes", lambda self, *rest: add_axes(self, *rest)[:1])
 
 
 def _score_rejected_classes(patch: pytest.MonkeyPatch) -> None:
@@ -419,7 +412,7 @@ def test_property_catches_stale_results_with_nominated_pods(plant: Plant, monkey
         (_keep_skips, InterPodAffinity),
         (_keep_classes, TeamScore),
         (_ignore_changed_equivalence, TeamScore),
-        (_overlapping_coordinates, TeamScore),
+        (_number_by_the_first_axis, TeamScore),
         (_ignore_topologies, TeamScore),
         (skip_top_score_updates, PodLimit),
     ],

@@ -15,15 +15,15 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from pyscheduler.api import Cycle, Pod, Status
-from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
-from pyscheduler.core.result_cache.uncached_evaluation import (
+from pyscheduler.core.evaluation.uncached_evaluation import (
     filter_node,
     filter_with_nominated_pods,
     pre_score_rows,
     score_rows,
     sum_scores,
 )
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.scheduling import node_order
 from pyscheduler.core.scheduling import schedule_pod as schedule_pod_module
 from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins

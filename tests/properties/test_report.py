@@ -10,10 +10,10 @@ import pytest
 from pyscheduler.api import Cycle, Pod, Skip, Status
 from pyscheduler.cli.evaluate import Evaluator
 from pyscheduler.core.context import Context
+from pyscheduler.core.evaluation.uncached_evaluation import filter_node, filter_with_nominated_pods
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
-from pyscheduler.core.result_cache.uncached_evaluation import filter_node, filter_with_nominated_pods
 from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
 from pyscheduler.core.scheduling.report import report
 from pyscheduler.core.snapshot import load_snapshot

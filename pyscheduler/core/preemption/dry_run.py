@@ -23,13 +23,7 @@ from pyscheduler.api.plugin import FilterPlugin, PreFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.reads import Reads
 from pyscheduler.api.victims import PotentialVictims, Reprieve
-from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.preemption.nominated_pods import joined, no_victims, with_nominated_pods
-from pyscheduler.core.preemption.reprieve import reprieve_by_room, required_room
-from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.result_cache.row_filters import run_filter_on_table
-from pyscheduler.core.result_cache.uncached_evaluation import (
+from pyscheduler.core.evaluation.uncached_evaluation import (
     filter_with_nominated_pods,
     first_rejection,
     has_pre_filter_extensions,
@@ -37,6 +31,12 @@ from pyscheduler.core.result_cache.uncached_evaluation import (
     run_add_pod,
     run_remove_pod,
 )
+from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.preemption.nominated_pods import joined, no_victims, with_nominated_pods
+from pyscheduler.core.preemption.reprieve import reprieve_by_room, required_room
+from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.result_cache.row_filters import run_filter_on_table
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.without_lower_priority import HostPortCount, ReprieveTable, TableWithoutLowerPriority

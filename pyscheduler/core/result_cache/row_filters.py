@@ -24,12 +24,12 @@ from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.reads import Reads
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
+from pyscheduler.core.evaluation.score_plugins import FEW, are_few
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import is_keyed, reads_of
 from pyscheduler.core.framework.result_checks import check_statuses
-from pyscheduler.core.result_cache.calls import are_few, select_rows
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Scope, invalidation_scopes
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import copy_if_shared, grown, share
@@ -39,6 +39,17 @@ Codes = NDArray[np.int32]
 SPARE_STATUSES = 1024
 """Statuses that a cache may have besides two for each node before it is dropped: most are out of use then."""
 FITS = 0
+
+
+def select_rows(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
+    """Return the rows that the mask selects, with one element per row of `rows`; a slice stands for all rows.
+
+    A slice stays a slice if everything is selected: reading a slice of a column copies nothing.
+    """
+    everything = np.count_nonzero(mask) == len(mask)
+    if not isinstance(rows, slice):
+        return rows if everything else rows[mask]
+    return rows if everything and len(mask) > FEW else np.flatnonzero(mask)
 
 
 class RowFilter(NamedTuple):

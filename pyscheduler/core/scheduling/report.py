@@ -16,12 +16,12 @@ from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
 from pyscheduler.core.context import Context
+from pyscheduler.core.evaluation.uncached_evaluation import pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed, describe
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.preemption.plugin_dry_run import PreemptionDryRun
-from pyscheduler.core.result_cache.uncached_evaluation import pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.scheduling.extension_points import PostFilterResult, PreFilterResult, run_post_filter_plugins
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_pod import (

@@ -25,13 +25,13 @@ from pyscheduler.api.outcome import Code, Status, StatusError
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
+from pyscheduler.core.evaluation.uncached_evaluation import pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import SUCCESS
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.row_scores import TopScores
-from pyscheduler.core.result_cache.uncached_evaluation import pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.scheduling.extension_points import (
     PreFilterResult,
     run_pre_filter_plugins,

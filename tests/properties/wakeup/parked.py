@@ -11,11 +11,11 @@ from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
+from pyscheduler.core.evaluation import score_plugins
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Tier
-from pyscheduler.core.result_cache import calls
 from pyscheduler.core.scheduling.extension_points import run_post_filter_plugins
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_pod import ScheduleResult, schedule_pod
@@ -97,8 +97,8 @@ def _waits_for_victims(context: Context, pod: Pod, node_name: str, status: Statu
 
 @contextmanager
 def _per_node_calls() -> Iterator[None]:
-    original, calls.FEW = calls.FEW, _ALWAYS_PER_NODE
+    original, score_plugins.FEW = score_plugins.FEW, _ALWAYS_PER_NODE
     try:
         yield
     finally:
-        calls.FEW = original
+        score_plugins.FEW = original

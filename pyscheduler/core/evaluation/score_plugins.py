@@ -6,7 +6,6 @@ from collections.abc import Sized
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeInfo, NodeTable
@@ -17,7 +16,7 @@ from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.return_values import LEAST_SCORE, InvalidReturnValue, check_score
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.result_checks import checked_column
-from pyscheduler.kernels import Rows, extremes
+from pyscheduler.kernels import extremes
 
 FEW = 6
 """Up to this number of rows, per-node calls are faster than the fixed cost of a vectorised call; see `are_few`."""
@@ -29,17 +28,6 @@ NO_SCORES: Scores = np.zeros(0, np.int64)
 def are_few(rows: Sized) -> bool:
     """Return True if per-node calls should evaluate these rows."""
     return len(rows) <= FEW
-
-
-def select_rows(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
-    """Return the rows that the mask selects, with one element per row of `rows`; a slice stands for all rows.
-
-    A slice stays a slice if everything is selected: reading a slice of a column copies nothing.
-    """
-    everything = np.count_nonzero(mask) == len(mask)
-    if not isinstance(rows, slice):
-        return rows if everything else rows[mask]
-    return rows if everything and len(mask) > FEW else np.flatnonzero(mask)
 
 
 def run_score(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
