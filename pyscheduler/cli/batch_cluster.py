@@ -82,6 +82,10 @@ class BatchCluster:
 
     def load(self, objects: ListedObjects) -> Context:
         """Return the context of a machine with these objects."""
+        return self.machine(objects).context
+
+    def machine(self, objects: ListedObjects) -> Machine:
+        """Return a machine with these objects."""
         machine = self._new_machine()
         for kind, obj in objects.others:
             machine.handle(ObjectChanged(0.0, kind, obj))
@@ -92,7 +96,7 @@ class BatchCluster:
                 self._handle(machine, NodeChanged(0.0, NodeObject(ObjectMeta(name))))
         for pod in objects.pods:
             self._handle(machine, PodChanged(0.0, pod))
-        return machine.context
+        return machine
 
     @staticmethod
     def _handle(machine: Machine, event: NodeChanged | PodChanged) -> None:

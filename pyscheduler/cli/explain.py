@@ -21,11 +21,10 @@ from pyscheduler.cli.batch_reader import ObjectReader, missing_rights
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.dumped_objects import dumped_objects
 from pyscheduler.cli.explain_view import pods_of_workload, view
-from pyscheduler.cli.explanation import Explanation, explain_pod
+from pyscheduler.cli.explanation import Explainer, Explanation
 from pyscheduler.cli.options import API_SERVER, CONFIGURATION
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.config.load import load
-from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import did_you_mean
 from pyscheduler.config.types import DEFAULT_SCHEDULER_NAME
 from pyscheduler.embedded.selectors import parse_labels
@@ -127,18 +126,13 @@ def explain(
     if other and objects.scope.namespace:
         raise CommandProblem(f"you may list pods of one namespace at a time: explain {other} by itself")
     targets = [_pod(objects, key) for key in keys] if selector is None else _selected(objects, first, selector)
-    found = [_explain(loaded, objects, target, node) for target in targets]
+    found = Explainer(loaded, objects).explain(targets)
+    found = [_of_node(each, node) for each in found] if node else found
     parts = [part for i, each in enumerate(found) for part in (*([""] if i else []), *view(each))]
     lines = {each.key: msgspec.json.encode(each).decode() for each in found}
     print_output(CommandOutput(Group(*parts), lines, _note(objects.scope)), output)
     if any(each.error for each in found):
         sys.exit(1)
-
-
-def _explain(loaded: LoadedConfig | None, objects: ListedObjects, pod: PodObject, node: str) -> Explanation:
-    cluster = BatchCluster(loaded or batch_config(pod.spec.scheduler_name))
-    found = explain_pod(cluster, objects, pod)
-    return _of_node(found, node) if node else found
 
 
 async def _listed(kubeconfig: Path | None, kinds: Sequence[ResourceKind], namespace: str) -> ListedObjects:

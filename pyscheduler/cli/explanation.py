@@ -5,8 +5,10 @@ The pod is evaluated as if it had no node, by the code that attempts run. Nodes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -15,12 +17,13 @@ from msgspec.structs import replace
 from pyscheduler.api.objects import PodObject, PodSpec
 from pyscheduler.api.outcome import Status
 from pyscheduler.api.pod import Pod
-from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects, ReadScope
+from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects, ReadScope, batch_config
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.explain_hints import hint
 from pyscheduler.cli.group_rows import GroupRow, group_rows
+from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.context import Context
-from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.events import PodChanged, PodGone
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.scheduling.all_rejections import all_rejections
 from pyscheduler.core.scheduling.report import report
@@ -102,21 +105,72 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return f"{self.namespace}/{self.name}"
 
 
-def explain_pod(cluster: BatchCluster, objects: ListedObjects, pod: PodObject) -> Explanation:
-    """Return the explanation of a pod among these objects. CommandProblem if the pod cannot be read."""
-    node, phase = pod.spec.node_name, pod.status.phase
-    known = _known(pod.metadata.namespace, pod.metadata.name, pod.spec)
-    known |= {"node": node, "phase": phase, "last_attempt": _last_attempt(pod), "nodes": len(objects.nodes)}
-    if phase in _ENDED:
-        return Explanation(state=State.ENDED, **known)
-    context = cluster.load(_without_node(objects, pod))
-    found = context.pods.get(pod.metadata.uid)
-    if found is None:
-        raise CommandProblem(
-            f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be read; a warning has the reason"
-        )
-    group = None if node else _group(context, found, objects.scope)
-    return _explain(context, found, known, group)
+class Explainer:
+    """Explains pods among the objects of a cluster, which are loaded once for all pods of a scheduler."""
+
+    def __init__(self, config: LoadedConfig | None, objects: ListedObjects) -> None:
+        """`config` None is the default plugins, and those for groups and queues."""
+        self._config, self._objects = config, objects
+        self._loaded: dict[str, _LoadedCluster] = {}
+        """Clusters by the scheduler of their profile; of a configuration there is one, by ""."""
+
+    def explain(self, pods: Sequence[PodObject]) -> list[Explanation]:
+        """Return the explanation of each pod. CommandProblem if one cannot be read."""
+        return [self._explain(pod) for pod in pods]
+
+    def _explain(self, pod: PodObject) -> Explanation:
+        node, phase = pod.spec.node_name, pod.status.phase
+        known = _known(pod.metadata.namespace, pod.metadata.name, pod.spec)
+        known |= {"node": node, "phase": phase, "last_attempt": _last_attempt(pod), "nodes": len(self._objects.nodes)}
+        if phase in _ENDED:
+            return Explanation(state=State.ENDED, **known)
+        cluster = self._cluster(pod.spec.scheduler_name)
+        with cluster.unbound(pod) as found:
+            return _explain(cluster.context, found, known, None if node else cluster.group(found))
+
+    def _cluster(self, scheduler: str) -> _LoadedCluster:
+        key = "" if self._config is not None else scheduler
+        if key not in self._loaded:
+            self._loaded[key] = _LoadedCluster(self._config or batch_config(scheduler), self._objects)
+        return self._loaded[key]
+
+
+class _LoadedCluster:
+    """Machine with the objects of a cluster, from which one pod at a time is unbound."""
+
+    def __init__(self, config: LoadedConfig, objects: ListedObjects) -> None:
+        self._scope = objects.scope
+        self._machine = BatchCluster(config).machine(objects)
+        self.context: Context = self._machine.context
+
+    @cached_property
+    def _groups(self) -> Mapping[str, GroupRow]:
+        """Groups by their members."""
+        rows = group_rows(self.context, self._scope)
+        return {f"{row.namespace}/{member.name}": row for row in rows for member in row.members}
+
+    def group(self, pod: Pod) -> GroupRow | None:
+        """Return the group of a pod, None if it has none or is without a profile; only while no pod is unbound."""
+        return _shown_group(self._groups.get(pod.key)) if pod.scheduler_name in self.context.profiles else None
+
+    @contextmanager
+    def unbound(self, pod: PodObject) -> Iterator[Pod]:
+        """Remove the pod from its node in the block; a pod without a node stays as it is. CommandProblem."""
+        meta = pod.metadata
+        if meta.uid not in self.context.pods:
+            raise CommandProblem(f"pod {meta.namespace}/{meta.name} cannot be read; a warning has the reason")
+        if pod.spec.node_name:
+            self._replace(replace(pod, spec=replace(pod.spec, node_name="")))
+        try:
+            yield self.context.pods[meta.uid]
+        finally:
+            if pod.spec.node_name:
+                self._replace(pod)
+
+    def _replace(self, pod: PodObject) -> None:
+        """Delete a pod and create it as given: the node of a pod cannot change."""
+        self._machine.handle(PodGone(0.0, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid))
+        self._machine.handle(PodChanged(0.0, pod))
 
 
 def explain_in_context(context: Context, pod: Pod, node: str) -> Explanation:
@@ -137,7 +191,8 @@ def _known(namespace: str, name: str, spec: PodSpec) -> Json:
 def _explain(context: Context, found: Pod, known: Json, group: GroupRow | None) -> Explanation:
     """Return the explanation of a pod without a node, with what is `known` of it."""
     node = known["node"]
-    evaluated = report(context, found)
+    rejections: list[Sequence[Status]] = []
+    evaluated = report(context, found, lambda run: rejections.extend(all_rejections(context.state, run)))
     if (gate := evaluated.get("preenqueue")) is not None:
         return Explanation(state=State.BOUND if node else State.GATED, gate=gate, group=group, **known)
     feasible = _feasible(evaluated)
@@ -148,18 +203,12 @@ def _explain(context: Context, found: Pod, known: Json, group: GroupRow | None) 
     return Explanation(
         state=state,
         feasible=feasible,
-        rejected=[] if error else _rejected(context, found),
+        rejected=[] if error else _rejected(context, found, rejections),
         preemption=evaluated.get("preemption", {}),
         group=group,
         error=error,
         **known,
     )
-
-
-def _without_node(objects: ListedObjects, pod: PodObject) -> ListedObjects:
-    """Return the objects with the pod as it was before it was bound."""
-    pending = replace(pod, spec=replace(pod.spec, node_name=""))
-    return objects._replace(pods=[pending if each is pod else each for each in objects.pods])
 
 
 def _last_attempt(pod: PodObject) -> Mapping[str, str]:
@@ -174,8 +223,12 @@ def _group(context: Context, pod: Pod, scope: ReadScope) -> GroupRow | None:
     if pod.scheduler_name not in context.profiles:
         return None
     rows = (row for row in group_rows(context, scope) if row.namespace == pod.namespace)
-    found = next((row for row in rows if any(member.name == pod.name for member in row.members)), None)
-    return None if found is None or (found.api == SINGLE_POD and found.queue == DEFAULT_QUEUE) else found
+    return _shown_group(next((row for row in rows if any(member.name == pod.name for member in row.members)), None))
+
+
+def _shown_group(row: GroupRow | None) -> GroupRow | None:
+    """Return the group; None for a single pod that names no queue."""
+    return None if row is None or (row.api == SINGLE_POD and row.queue == DEFAULT_QUEUE) else row
 
 
 def _feasible(evaluated: Json) -> list[NodeScore]:
@@ -189,13 +242,8 @@ def _feasible(evaluated: Json) -> list[NodeScore]:
     ]
 
 
-def _rejected(context: Context, pod: Pod) -> list[RejectedNodes]:
+def _rejected(context: Context, pod: Pod, rejections: Sequence[Sequence[Status]]) -> list[RejectedNodes]:
     """Return the nodes that do not fit by their rejections: those with few first, of those the most nodes."""
-    try:
-        rejections = all_rejections(context, context.profiles[pod.scheduler_name], pod)
-    except PluginFailed as failed:  # `report` has the error
-        failed.drop_traceback()
-        return []
     rows_by_statuses: dict[tuple[Status, ...], list[int]] = {}
     for row, statuses in enumerate(rejections):
         if statuses:

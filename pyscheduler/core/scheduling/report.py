@@ -6,7 +6,8 @@ differs only in stopping earlier.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,8 +37,22 @@ Json = dict[str, Any]
 _FITS = Status(Code.SUCCESS)
 
 
-def report(context: Context, pod: Pod) -> Json:
-    """Return the report on one pod, evaluated in isolation: the keys of docs/evaluate.md except `id` and `pod`."""
+class FilterRun(NamedTuple):
+    """Results of PreFilter and Filter for one pod."""
+
+    profile: Profile
+    cycle: Cycle
+    pod: Pod
+    pre: PreFilterResult
+    statuses: Sequence[Status | None]
+    """Status of each row, None where the pod fits."""
+
+
+def report(context: Context, pod: Pod, on_filtered: Callable[[FilterRun], None] = lambda _: None) -> Json:
+    """Return the report on one pod, evaluated in isolation: the keys of docs/evaluate.md except `id` and `pod`.
+
+    `on_filtered` is called after Filter, before a later extension point runs in the cycle.
+    """
     profile = context.profiles.get(pod.scheduler_name)
     if profile is None:
         return {"error": f'profile not found for scheduler name "{pod.scheduler_name}"'}
@@ -46,7 +61,7 @@ def report(context: Context, pod: Pod) -> Json:
         return {"preenqueue": gated}
     result: Json = {}
     try:
-        _PodReport(context, profile, pod, result).run()
+        _PodReport(context, profile, pod, result).run(on_filtered)
     except PluginFailed as failed:
         if failed.point == "PreFilter":
             result["prefilter"] = {**_verdict(Status(Code.ERROR, failed.plugin, (str(failed),))), "nodeNames": None}
@@ -78,7 +93,7 @@ class _PodReport:
         self._result = result
         self._cycle = Cycle(0.0, profile.name, pod.uid, 1, context.settings.seed)
 
-    def run(self) -> None:
+    def run(self, on_filtered: Callable[[FilterRun], None]) -> None:
         """Run all extension points. PluginFailed if a plugin raises; the results up to there are in `result`."""
         state = self._context.state
         if not len(state):
@@ -90,11 +105,14 @@ class _PodReport:
         self._result["prefilter"] = _pre_filter(pre)
         if pre.rejection is not None:
             self._result["nodes"] = {node.name: _node(pre.rejection) for node in state.rows}
+            on_filtered(FilterRun(self._profile, cycle, pod, pre, [pre.rejection] * len(state)))
             self._explain(pre.diagnosis(len(state)))
             return
         nominated = evaluate_nominated_node(runtime, cycle, pod)
         filtered = find_nodes_that_pass_filters(runtime, cycle, pod, pre, None, nominated)
-        self._result["nodes"] = {node.name: _node(filtered.status(node.row)) for node in state.rows}
+        statuses = [filtered.status(row) for row in range(len(state))]
+        self._result["nodes"] = {node.name: _node(status) for node, status in zip(state.rows, statuses, strict=True)}
+        on_filtered(FilterRun(self._profile, cycle, pod, pre, statuses))
         if filtered.feasible_count:
             self._rank(np.flatnonzero(filtered.fits))
         if nominated is not None and nominated.rejection is None:
