@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource, ResourceRegistry
+from pyscheduler.embedded.versions import version_priority
 
 KUBERNETES = {"major": "1", "minor": "37", "gitVersion": "v1.37.2"}
 _ONLY_GET = ("get", "patch", "update")
@@ -66,10 +67,11 @@ def core_versions(address: str) -> Json:
 
 
 def _group_versions(registry: ResourceRegistry) -> dict[str, dict[str, None]]:
+    """Return the versions of each group, the preferred one first."""
     groups = {group: dict.fromkeys(versions) for group, versions in registry.groups().items()}
     for one in VIRTUAL:
         groups.setdefault(one.group, {}).setdefault(one.version, None)
-    return groups
+    return {group: dict.fromkeys(sorted(versions, key=version_priority)) for group, versions in groups.items()}
 
 
 def group_list(registry: ResourceRegistry) -> Json:

@@ -12,6 +12,7 @@ from pyscheduler.embedded.admission import certificates, horizontal, network, po
 from pyscheduler.embedded.admission.published_fields import published_rules
 from pyscheduler.embedded.published_kinds import PUBLISHED_KINDS
 from pyscheduler.embedded.resources import Resource, Rules
+from pyscheduler.embedded.versions import VersionPriority, version_priority
 
 _RULES: dict[str, Rules] = {
     "CertificateSigningRequest": certificates.SIGNING_REQUEST,
@@ -81,10 +82,9 @@ def published_rows() -> list[list[str]]:
     return [row.split() for row in PUBLISHED_KINDS.replace("\n  ", " ").strip().split("\n")]
 
 
-def _newest_first(row: list[str]) -> tuple[str, bool, int]:
+def _newest_first(row: list[str]) -> tuple[str, VersionPriority]:
     group, _, version = row[0].rpartition("/")
-    number, is_beta, _ = version.removeprefix("v").partition("beta")
-    return group, bool(is_beta), -int(number)
+    return group, version_priority(version)
 
 
 def _words(text: str) -> tuple[str, ...]:

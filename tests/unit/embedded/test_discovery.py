@@ -46,6 +46,15 @@ def test_built_in_kind_has_a_schema(resource: Resource) -> None:
     assert {"metadata", "kind", "apiVersion"} <= schema.fields.keys()
 
 
+def test_preferred_version_of_a_group_is_that_of_highest_priority() -> None:
+    versions = ("v1alpha2", "v1beta1", "v1alpha10", "v1")
+    registry = ResourceRegistry([Resource("example.com", version, "Widget", "widgets", True) for version in versions])
+    found = discovery.one_group(registry, "example.com")
+    assert found is not None
+    assert [each["version"] for each in found["versions"]] == ["v1", "v1beta1", "v1alpha10", "v1alpha2"]
+    assert found["preferredVersion"]["version"] == "v1"
+
+
 NOT_SERVED = {"finalize", "proxy"}
 """Subresources of which only those of pods are served."""
 
