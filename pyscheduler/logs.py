@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from pyscheduler.clock import SystemClock
 from pyscheduler.texts import encodable, text_of
 from pyscheduler.truncation import truncated
 
@@ -23,7 +24,9 @@ FORMATS = ("text", "json")
 """Values of `--logging-format`."""
 
 PERIOD_SECONDS = 60.0
-"""Minimum time between two lines of a key."""
+"""Time in which a key has one line, or a burst of them."""
+_BURST = 10
+"""Lines of one kind of failure in a period: enough to name the objects if there are few."""
 _MAX_KEYS = 1000
 _LIBRARIES_FROM = 6
 _MAX_FIELD = 16384
@@ -65,12 +68,12 @@ class Log:
 
 
 class RateLimit:
-    """Limit of similar lines to one per period: a failure in each attempt of each pod would flood the log."""
+    """Limit of similar lines to a burst per period: a failure in each attempt of each pod would flood the log."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._written: dict[Hashable, float] = {}
-        """Time of the last line by key."""
+    def __init__(self, clock: Callable[[], float], burst: int = 1) -> None:
+        self._clock, self._burst = clock, burst
+        self._written: dict[Hashable, tuple[float, int]] = {}
+        """Start of the period and lines in it by key."""
         self._suppressed: dict[Hashable, int] = {}
 
     def take(self, key: Hashable) -> dict[str, int] | None:
@@ -79,15 +82,52 @@ class RateLimit:
         `suppressed` is the number of lines since the last one, if any. A key must contain no text of a tenant.
         """
         now = self._clock()
-        if now - self._written.get(key, -math.inf) < PERIOD_SECONDS:
+        began, lines = self._written.get(key, (-math.inf, 0))
+        if now - began < PERIOD_SECONDS:
+            if lines < self._burst:
+                self._written[key] = began, lines + 1
+                return {}
             self._suppressed[key] = self._suppressed.get(key, 0) + 1
             return None
         count = self._suppressed.pop(key, 0)
         if key not in self._written and len(self._written) >= _MAX_KEYS:
             self._written.clear()
             self._suppressed.clear()
-        self._written[key] = now
+        self._written[key] = now, 1
         return {"suppressed": count} if count else {}
+
+
+class LimitedLog:
+    """Logger of failures that repeat, such as for each pod: ten lines a minute for each message and kind of failure.
+
+    The kind is the type of the error, with the status and the reason of the API server; so a tenant cannot vary it.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float] = SystemClock.now) -> None:
+        self._log = Log(name)
+        self._limit = RateLimit(clock, _BURST)
+
+    def info(self, message: str, /, **fields: object) -> None:
+        """Log a line as `Log.info`, unless there were too many of this message."""
+        suppressed = self._limit.take(message)
+        if suppressed is not None:
+            self._log.info(message, 0, **fields, **suppressed)
+
+    def warning(self, message: str, /, error: BaseException | None = None, **fields: object) -> None:
+        """Log a line as `Log.warning`, unless there were too many of this kind."""
+        suppressed = self._limit.take((message, _kind(error)))
+        if suppressed is not None:
+            self._log.warning(message, error, **fields, **suppressed)
+
+    def crash(self, message: str, /, error: BaseException, **fields: object) -> None:
+        """Log a line as `Log.crash`, unless there were too many of this kind."""
+        suppressed = self._limit.take((message, _kind(error)))
+        if suppressed is not None:
+            self._log.crash(message, error, **fields, **suppressed)
+
+
+def _kind(error: BaseException | None) -> Hashable:
+    return type(error), getattr(error, "status", None), getattr(error, "reason", None)
 
 
 def get(name: str) -> Log:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+from pyscheduler import logs
 from pyscheduler.api import ApiError
 
 K = TypeVar("K", bound=Hashable)
@@ -15,14 +15,13 @@ BATCH_SECONDS = 0.1
 """Delay in seconds in which changes are batched."""
 RETRY_SECONDS = 2.0
 
-_log = logging.getLogger(__name__)
-
 
 class KeyQueue(Generic[K]):
     """Calls `process` for each added key, one at a time."""
 
     def __init__(self, name: str, process: Callable[[K], Awaitable[None]]) -> None:
         self._name, self._process = name, process
+        self._log = logs.LimitedLog("controllers")
         self._pending: dict[K, None] = {}
         self._wake = asyncio.Event()
 
@@ -46,7 +45,11 @@ class KeyQueue(Generic[K]):
                 try:
                     await self._process(key)
                 except ApiError as problem:
-                    _log.warning("%s %s: %s", self._name, key, problem)
+                    self._log.warning("Failed to sync, retrying", problem, kind=self._name, object=_text(key))
                     self.add_after(key, RETRY_SECONDS)
-                except Exception:
-                    _log.exception("%s %s failed", self._name, key)
+                except Exception as error:
+                    self._log.crash("Failed to sync", error, kind=self._name, object=_text(key))
+
+
+def _text(key: Hashable) -> str:
+    return "/".join(map(str, key)) if isinstance(key, tuple) else str(key)

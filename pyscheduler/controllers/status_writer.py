@@ -7,10 +7,10 @@ backlog that is longer than the number of objects.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from pyscheduler import logs
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.kube.errors import is_conflict, is_not_found
 
@@ -30,7 +30,7 @@ Compute = Callable[[Json, float], Json]
 Patch = Callable[[ResourceKind, Key, Json], Awaitable[None]]
 """Merges a patch into an object with its status."""
 
-_log = logging.getLogger(__name__)
+_log = logs.get("controllers")
 
 
 class _Update(NamedTuple):
@@ -43,6 +43,7 @@ class ObjectStatusWriter:
 
     def __init__(self, patch: Patch, clock: Callable[[], float]) -> None:
         self._patch, self._clock = patch, clock
+        self._failures = logs.LimitedLog("controllers")
         self._pending: dict[tuple[ResourceKind, Key], _Update] = {}
         self._failed: dict[tuple[ResourceKind, Key], _Update] = {}
         """Updates to retry later, which a newer state of the object replaces."""
@@ -76,18 +77,20 @@ class ObjectStatusWriter:
 
     async def _write_if_changed(self, kind: ResourceKind, key: Key, update: _Update) -> bool:
         """Return True if the status is up to date or was written, False to retry."""
+        fields = {"kind": kind.kind, "object": "/".join(filter(None, key))}
         try:
             patch = status_patch(update.object, update.status(update.object, self._clock()))
             if patch is not None:
                 await self._patch(kind, key, patch)
         except ApiError as problem:
             # After a conflict the watch delivers the newer object, which is queued again.
-            is_over = is_not_found(problem) or is_conflict(problem)
-            level = logging.INFO if is_over else logging.WARNING
-            _log.log(level, "%s %s: status update failed: %s", kind.kind, "/".join(filter(None, key)), problem)
-            return is_over
-        except Exception:
-            _log.exception("%s %s: status cannot be computed", kind.kind, "/".join(filter(None, key)))
+            if is_not_found(problem) or is_conflict(problem):
+                _log.info("Dropped a status, the object has changed", v=4, err=str(problem), **fields)
+                return True
+            self._failures.warning("Failed to write a status, retrying", problem, **fields)
+            return False
+        except Exception as error:
+            self._failures.crash("Failed to compute a status", error, **fields)
         return True
 
 

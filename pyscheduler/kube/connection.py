@@ -186,6 +186,7 @@ class Connection:
         self._credentials = credentials
         self._options = options
         self._clock = clock
+        self._log = logs.LimitedLog("connection", clock.now)
         self._limiter = None if options.qps < 0 else Limiter(options.qps, options.burst, clock)
         self._transport = _transport(credentials, options, may_write)
         self._sends_protobuf = options.content_type == PROTOBUF
@@ -401,7 +402,7 @@ class Connection:
         try:
             await self._credentials.reread()
         except ConnectionProblem as problem:
-            _log.warning("Cannot reload the credentials", problem)
+            self._log.warning("Cannot reload the credentials", problem)
 
     async def _authorize(self, method: str, calls: int = 1) -> str:
         """Wait until the rate limiter admits the calls; return the Authorization header."""

@@ -28,7 +28,6 @@ _REMEMBERED = 1000
 _MOST_TEXT = 200
 _SKIPPED = "Skipped an object that cannot be read"
 _SHORTENED = "Read an object without what is nested too deep in it"
-_log = logs.get("decode")
 
 
 class UnreadableList(ValueError):
@@ -99,10 +98,11 @@ class Lines:
 
 
 class Refusals:
-    """Log and count objects that cannot be decoded: logged once for each problem, counted every time."""
+    """Log and count objects that cannot be decoded: each problem is logged once, within a limit, and counted always."""
 
     def __init__(self, count: Callable[[str], None] = lambda _: None) -> None:
         self._count = count
+        self._log = logs.LimitedLog("decode")
         self._last: dict[tuple[str, str, str], str] = {}
 
     def report(self, resource: str, namespace: str, name: str, problem: BaseException) -> None:
@@ -123,7 +123,7 @@ class Refusals:
             self._last.clear()
         self._last[key] = text
         where = f"{namespace}/{name}" if namespace else name
-        _log.warning(message, problem, resource=resource, object=where or "unknown")
+        self._log.warning(message, problem, resource=resource, object=where or "unknown")
 
 
 class _ListMeta(msgspec.Struct):

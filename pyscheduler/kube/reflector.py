@@ -190,6 +190,7 @@ class Reflector(Generic[T]):
         self._decoder = decoder
         self._emit = emit
         self._clock = clock
+        self._log = logs.LimitedLog("reflector", clock.now)
         self._rng = rng
         self._known: dict[str, dict[str, _KnownObject]] = {}
         """Emitted objects that have not been deleted since, by namespace and name; no string combines the two."""
@@ -373,7 +374,7 @@ class Reflector(Generic[T]):
         elif line.type == DELETED:
             self._emit_deleted(identity[:2], identity.uid, line.item.object)
         elif line.type != BOOKMARK:
-            _log.warning("Ignored a watch event of unknown type", resource=self.name, type=line.type)
+            self._log.warning("Ignored a watch event of unknown type", resource=self.name, type=line.type)
             return
         if identity.version:
             self._version = identity.version

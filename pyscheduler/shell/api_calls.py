@@ -12,7 +12,6 @@ from pyscheduler.core.commands import CallApi
 from pyscheduler.core.framework.plugin_failure import is_external
 from pyscheduler.shell.binding.plugin_tasks import IN_PLUGIN, is_own_cancellation
 
-log = logs.get("api-calls")
 _CONCURRENCY: Final = 8
 RETRY_SECONDS: Final = 5.0
 """Seconds after which a call that failed once is made again, if its command retries. They double with each failure."""
@@ -30,6 +29,7 @@ class PluginApiCaller:
 
     def __init__(self, api: ApiWriter) -> None:
         self._api = api
+        self._log = logs.LimitedLog("api-calls")
         self._waiting: deque[tuple[CallApi, int]] = deque()
         """Calls, each with the number of its failures so far."""
         self._due = asyncio.Event()
@@ -58,7 +58,7 @@ class PluginApiCaller:
             except BaseException as problem:
                 if is_own_cancellation(problem) or is_external(problem):
                     raise
-                log.warning("Failed to make an API call of a plugin", problem, plugin=command.plugin)
+                self._log.warning("Failed to make an API call of a plugin", problem, plugin=command.plugin)
                 if command.retries:
                     delay = retry_delay(failures + 1)
                     asyncio.get_running_loop().call_later(delay, self.add, command, failures + 1)

@@ -20,7 +20,6 @@ from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 
-log = logs.get("evictor")
 WORKERS = 32
 """Preemptors served concurrently."""
 REST = 1.0
@@ -45,6 +44,7 @@ class Evictor:
         self._recorder = recorder
         self._in_flight = in_flight
         self._clock = clock
+        self._log = logs.LimitedLog("evictor", clock.now)
         self._waiting: OrderedDict[str, list[Evict]] = OrderedDict()
         """Evictions to do, by UID of the preemptor."""
         self._due = asyncio.Event()
@@ -86,7 +86,7 @@ class Evictor:
         try:
             done = await self._status.evict(command)
         except ApiError as problem:
-            log.warning("Failed to evict a victim", problem, pod=command.victim.key)
+            self._log.warning("Failed to evict a victim", problem, pod=command.victim.key)
             self._retry_later(command, str(problem))
             return False
         if done and command.then is not None:

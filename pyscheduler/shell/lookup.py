@@ -19,7 +19,6 @@ from pyscheduler.kube import paths
 WORKERS: Final = 4
 """Pods read concurrently."""
 _NOT_FOUND = 404
-log = logs.get("lookup")
 
 
 class PodLookup:
@@ -28,6 +27,7 @@ class PodLookup:
     def __init__(self, api: ApiWriter, clock: Clock, emit: Callable[[Event], None]) -> None:
         self._api = api
         self._clock = clock
+        self._log = logs.LimitedLog("lookup", clock.now)
         self._emit = emit
         self._waiting: deque[GetPod] = deque()
         self._due = asyncio.Event()
@@ -59,12 +59,12 @@ class PodLookup:
             if problem.status == _NOT_FOUND:
                 self._emit(PodGone(self._clock.now(), pod.namespace, pod.name, pod.uid))
             else:
-                log.warning("Failed to look up a pod", problem, pod=pod.key)
+                self._log.warning("Failed to look up a pod", problem, pod=pod.key)
             return
         except msgspec.ValidationError as problem:
-            log.warning("Failed to look up a pod", problem, pod=pod.key)
+            self._log.warning("Failed to look up a pod", problem, pod=pod.key)
             return
-        log.info("Looked up a bound pod without a watch event", pod=pod.key, node=found.spec.node_name or "none")
+        self._log.info("Looked up a bound pod without a watch event", pod=pod.key, node=found.spec.node_name or "none")
         if found.metadata.uid != pod.uid:
             self._emit(PodGone(self._clock.now(), pod.namespace, pod.name, pod.uid))
         else:

@@ -18,7 +18,6 @@ from pyscheduler.core.commands import PatchStatus
 from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers.status import StatusWriter
 
-log = logs.get("patcher")
 WORKERS = 16
 """Concurrent status writes: 320 a second with a server at 50 ms."""
 YIELD = 0.08
@@ -32,6 +31,7 @@ class Patcher:
         self._status = status
         self._in_flight = in_flight
         self._clock = clock
+        self._log = logs.LimitedLog("patcher", clock.now)
         self._waiting: OrderedDict[str, PatchStatus] = OrderedDict()
         self._writing: dict[str, asyncio.Event] = {}
         """Pods with a write in flight, by UID; the event is set when it ends."""
@@ -81,7 +81,7 @@ class Patcher:
         try:
             await self._status.patch(command)
         except ApiError as problem:
-            log.warning("Failed to write the status of a pod", problem, pod=command.pod.key)
+            self._log.warning("Failed to write the status of a pod", problem, pod=command.pod.key)
         finally:
             del self._writing[command.pod.uid]
             self._forget_if_written(command.pod.uid)

@@ -18,7 +18,6 @@ from pyscheduler.kube import paths
 from pyscheduler.kube.conditions import merge_condition
 from pyscheduler.truncation import MAX_MESSAGE, truncated
 
-log = logs.get("pod-groups")
 _TRIES: Final = 3
 """Number of reads and writes before a condition is given up: other writers may change the object in between."""
 _CONFLICT, _NOT_FOUND = 409, 404
@@ -31,6 +30,7 @@ class PodGroupConditionWriter:
     def __init__(self, api: ApiWriter, clock: Clock) -> None:
         self._api = api
         self._clock = clock
+        self._log = logs.LimitedLog("pod-groups", clock.now)
         self._waiting: OrderedDict[tuple[str, ...], PatchPodGroup] = OrderedDict()
         self._due = asyncio.Event()
 
@@ -52,7 +52,7 @@ class PodGroupConditionWriter:
             except ApiError as problem:
                 if problem.status != _NOT_FOUND:
                     group = f"{command.namespace}/{command.name}"
-                    log.warning("Failed to write the condition of a pod group", problem, group=group)
+                    self._log.warning("Failed to write the condition of a pod group", problem, group=group)
 
     async def _write(self, command: PatchPodGroup) -> None:
         path = paths.object_path(command.kind, command.namespace, command.name)

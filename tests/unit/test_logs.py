@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyscheduler import logs
+from pyscheduler.api import ApiError
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +94,16 @@ def test_errors_that_quote_a_whole_pod_are_truncated(format: str) -> None:
     assert len(first) < 20_000
     assert len(second) < 60_000
     assert "NodeAffinity" in first
+
+
+def test_repeating_failure_has_ten_lines_a_minute_for_each_kind(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    log = logs.LimitedLog("binding", lambda: now[0])
+    for number in range(50):
+        log.warning("Binding failed", ApiError(409, "Conflict", f"pod {number}"), pod=f"p{number}")
+    log.warning("Binding failed", ApiError(500, "InternalError", "down"), pod="other")
+    fields = [record.__dict__["fields"] for record in caplog.records]
+    assert [each["pod"] for each in fields] == [*(f"p{number}" for number in range(10)), "other"]
+    now[0] = logs.PERIOD_SECONDS
+    log.warning("Binding failed", ApiError(409, "Conflict", "again"), pod="last")
+    assert caplog.records[-1].__dict__["fields"] == {"err": "again", "pod": "last", "suppressed": 40}

@@ -91,7 +91,8 @@ class Bindings:
         """Number of nodes of the cluster when the scheduling loop last called `is_full`."""
         self._waiting = 0
         """Number of pods that were ready for an attempt then."""
-        self._workers = WorkerPool(api, self._bind, limit.most, self._limit_with)
+        self._log = logs.LimitedLog("binding", clock.now)
+        self._workers = WorkerPool(self._new_client, self._bind, limit.most, self._limit_with)
         self._preparing: dict[str, BindingClient] = {}
         """Clients of the pods in PreBind, by pod UID."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,6 +105,9 @@ class Bindings:
         """
         self._waiting, self._nodes = waiting, nodes
         return self._workers.pod_count >= self._limit_with(self._workers.queued)
+
+    def _new_client(self) -> BindingClient:
+        return BindingClient(self._api, self._log)
 
     def _limit_with(self, queued: int) -> float:
         """Return the concurrency limit while that many pods are queued for binding."""
@@ -118,7 +122,7 @@ class Bindings:
         """Start the binding cycle of a pod; its result is emitted."""
         self.unfinished += 1
         if command.plan.pre_bind:
-            client = self._preparing[command.pod.uid] = BindingClient(self._api)
+            client = self._preparing[command.pod.uid] = self._new_client()
             client.start(command, self._clock.now())
             client.point, client.plugin = PRE_BIND, command.plan.pre_bind[0].name
             client.task = self._spawn(self._pre_bind(client, command))
@@ -173,7 +177,7 @@ class Bindings:
         if first.command is not None:
             pod, node, took = first.command.pod.key, first.command.node_name, round(now - first.began, 1)
             text = "Binding plugin is slow, detaching its pods"
-            log.warning(text, plugin=plugin, point=point, pod=pod, node=node, seconds=took, pods=len(clients))
+            self._log.warning(text, plugin=plugin, point=point, pod=pod, node=node, seconds=took, pods=len(clients))
         for client in clients:
             self._detach(client)
             if point == POST_BIND and client.command is not None:
@@ -295,7 +299,7 @@ class WorkerPool:
 
     def __init__(
         self,
-        api: ApiWriter,
+        new_client: Callable[[], BindingClient],
         work: Callable[[BindingClient, Bind], Awaitable[None]],
         size: int,
         limit: Callable[[int], float],
@@ -304,7 +308,7 @@ class WorkerPool:
         """Number of workers with a pod that are not detached."""
         self.clients: set[BindingClient] = set()
         """Clients of all running workers, detached ones included."""
-        self._api = api
+        self._new_client = new_client
         self._work = work
         self._size = size
         self._limit = limit
@@ -366,7 +370,7 @@ class WorkerPool:
             await cancel_and_wait({client.task for client in self.clients if client.task is not None})
 
     def _start_worker(self) -> None:
-        client = BindingClient(self._api)
+        client = self._new_client()
         client.task = asyncio.create_task(self._run_worker(client))
         client.task.add_done_callback(lambda task: self._worker_ended(client, task))
         self.clients.add(client)

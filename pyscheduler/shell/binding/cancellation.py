@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pyscheduler import logs
 from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.clock import Clock
 from pyscheduler.core.commands import Bind
@@ -25,7 +24,6 @@ PATIENCE: Final = 2.0
 """Seconds that a cancelled plugin has to stop."""
 _PAUSES: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Seconds between two reads of a pod; the last one repeats."""
-log = logs.get("binding")
 
 
 class CancellationIgnored(Exception):
@@ -49,12 +47,12 @@ async def resolve_outcome(
     client: BindingClient, command: Bind, failed: BindFailed, api: ApiWriter, clock: Clock
 ) -> Bound | BindFailed:
     """Return `failed`, or Bound if the pod was bound nevertheless, reading the pod if that is unknown."""
-    if client.is_bound or await _node_of(command, api, clock) == command.node_name:
+    if client.is_bound or await _node_of(client, command, api, clock) == command.node_name:
         return Bound(clock.now(), command.pod.uid)
     return msgspec.structs.replace(failed, at=clock.now())
 
 
-async def _node_of(command: Bind, api: ApiWriter, clock: Clock) -> str:
+async def _node_of(client: BindingClient, command: Bind, api: ApiWriter, clock: Clock) -> str:
     """Return the pod's node, "" for none or if the API server rejects the read; retry all other failures."""
     pod, tries = command.pod, 0
     while True:
@@ -63,7 +61,8 @@ async def _node_of(command: Bind, api: ApiWriter, clock: Clock) -> str:
         except ApiError as problem:
             if 400 <= problem.status < 500 and problem.status != 429:
                 return ""
-            log.warning("Cannot read a pod that may be bound, retrying", problem, pod=pod.key, node=command.node_name)
+            text = "Cannot read a pod that may be bound, retrying"
+            client.log.warning(text, problem, pod=pod.key, node=command.node_name)
         await clock.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
         tries += 1
 

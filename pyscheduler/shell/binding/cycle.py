@@ -33,7 +33,6 @@ from pyscheduler.texts import text_of
 PRE_BIND, BIND, POST_BIND = "PreBind", "Bind", "PostBind"
 CANCELLED: Final = "Cancelled"
 """ApiError.reason: the call was rejected because its binding cycle was cancelled."""
-log = logs.get("binding")
 T = TypeVar("T")
 Act = Callable[[Cycle, Pod, str, ApiWriter], Coroutine[Any, Any, T]]
 Response = Coroutine[Any, Any, dict[str, Any]]
@@ -42,8 +41,10 @@ Response = Coroutine[Any, Any, dict[str, Any]]
 class BindingClient(ApiWriter):
     """API access of the plugins of one binding cycle, through `api`; reused for the next pod of the worker."""
 
-    def __init__(self, api: ApiWriter) -> None:
+    def __init__(self, api: ApiWriter, log: logs.LimitedLog) -> None:
         self._api = api
+        self.log = log
+        """Log of failed calls of all binding cycles."""
         self.task: asyncio.Task[None] | None = None
         self.command: Bind | None = None
         """The binding cycle that is running; None while there is none."""
@@ -151,7 +152,7 @@ class BindingClient(ApiWriter):
 
 async def run_binding(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
     """Run a whole binding cycle and return its outcome."""
-    client = BindingClient(api)
+    client = BindingClient(api, logs.LimitedLog("binding", clock.now))
     client.start(command, clock.now())
     return await prepare(command, client, clock, instrument) or await bind(command, client, clock, instrument)
 
@@ -173,7 +174,7 @@ async def _pre_bind(command: Bind, client: BindingClient, clock: Clock, instrume
         try:
             rejection = await _call_plugin(pre.pre_bind, command, client, clock, instrument)
         except PluginFailed as failed:
-            return _report_failure(command, failed, clock, instrument)
+            return _report_failure(command, failed, client, clock, instrument)
         if rejection is not None:
             return BindFailed(clock.now(), command.pod.uid, rejection.message, pre.name, rejected=True)
     return None
@@ -190,7 +191,7 @@ async def bind(command: Bind, client: BindingClient, clock: Clock, instrument: I
             result = await _call_plugin(plugin.bind, command, client, clock, instrument)
         except PluginFailed as failed:
             client.may_be_bound = _may_have_bound(failed.error)
-            outcome = _report_failure(command, failed, clock, instrument)
+            outcome = _report_failure(command, failed, client, clock, instrument)
             break
         if result is not SKIP:
             outcome = _bind_outcome(plugin, result, command, client, clock, instrument)
@@ -220,7 +221,7 @@ def _bind_outcome(
     if client.is_bound or plugin.binds_without_api:
         return Bound(clock.now(), command.pod.uid)
     nothing = InvalidReturnValue(plugin.bind, result, "a binding made by `api.bind`, a Rejection or SKIP")
-    return _report_failure(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
+    return _report_failure(command, PluginFailed(plugin.name, BIND, nothing), client, clock, instrument)
 
 
 async def _post_bind(command: Bind, client: BindingClient, clock: Clock, instrument: Instrument) -> None:
@@ -231,7 +232,7 @@ async def _post_bind(command: Bind, client: BindingClient, clock: Clock, instrum
             await _call_plugin(post.post_bind, command, client, clock, instrument)
         except PluginFailed as failed:
             # The pod is bound: a failure here is reported, but does not change the outcome.
-            _report_failure(command, failed, clock, instrument)
+            _report_failure(command, failed, client, clock, instrument)
 
 
 async def _call_plugin(act: Act[T], command: Bind, client: BindingClient, clock: Clock, instrument: Instrument) -> T:
@@ -272,15 +273,17 @@ def _status(outcome: Bound | BindFailed | None) -> str:
     return Code.UNSCHEDULABLE.camel if outcome.rejected else ERROR
 
 
-def _report_failure(command: Bind, failed: PluginFailed, clock: Clock, instrument: Instrument) -> BindFailed:
+def _report_failure(
+    command: Bind, failed: PluginFailed, client: BindingClient, clock: Clock, instrument: Instrument
+) -> BindFailed:
     """Log the failure (API server, plugin and extender errors as they are, anything else as a bug) and return it."""
     pod, node, plugin, error = command.pod.key, command.node_name, failed.plugin, failed.error
     if isinstance(error, ExtenderFailed):
-        log.warning("An extender failed to bind", error, pod=pod, node=node)
+        client.log.warning("An extender failed to bind", error, pod=pod, node=node)
         failed.drop_traceback()
         return BindFailed(clock.now(), command.pod.uid, text_of(error), plugin)
     if isinstance(error, ApiError | StatusError):
-        log.warning("Binding failed", error, pod=pod, node=node, plugin=plugin)
+        client.log.warning("Binding failed", error, pod=pod, node=node, plugin=plugin)
     else:
         instrument.plugin_failed(plugin, failed.point, error)
     failed.drop_traceback()

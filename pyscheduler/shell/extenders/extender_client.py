@@ -36,8 +36,6 @@ from pyscheduler.shell.extenders import wire
 from pyscheduler.shell.extenders.client import Client, UnusableTLS
 from pyscheduler.shell.extenders.raw_objects import RawObjectCaches
 
-log = logs.get("extenders")
-
 
 class ExtenderClients:
     """Clients of all extenders of a configuration."""
@@ -48,6 +46,7 @@ class ExtenderClients:
         self._configured = configuration.extenders
         self._clients = [_client(place, given) for place, given in enumerate(configuration.extenders)]
         self._clock = clock
+        self._log = logs.LimitedLog("extenders", clock.now)
         self._tasks: set[asyncio.Task[None]] = set()
         self._raw_objects = raw_objects
 
@@ -92,10 +91,12 @@ class ExtenderClients:
         try:
             return await self._call(pod, call)
         except ExtenderFailed as failed:
-            log.warning("Extender call failed", failed, pod=pod.key, url=extender.url, ignorable=extender.ignorable)
+            self._log.warning(
+                "Extender call failed", failed, pod=pod.key, url=extender.url, ignorable=extender.ignorable
+            )
             return ExtenderCallFailed(str(failed))
         except Exception as error:
-            log.crash("Extender call raised an exception", error, pod=pod.key, url=extender.url)
+            self._log.crash("Extender call raised an exception", error, pod=pod.key, url=extender.url)
             return ExtenderCallFailed(f"extender at URL {extender.url} could not be called: {error!r}")
 
     async def _call(self, pod: Pod, call: ExtenderCall) -> ExtenderResult:
@@ -144,6 +145,7 @@ class ExtenderBinder(BindPlugin):
     def __init__(self, extender: Extender, client: Client, configured: Configured, handle: Handle) -> None:
         super().__init__(None, handle)
         self._extender = extender
+        self._log = logs.LimitedLog("extenders")
         self.client = client
         self._verb = configured.bind_verb
 
@@ -163,7 +165,7 @@ class ExtenderBinder(BindPlugin):
         except ExtenderFailed as failed:
             if not self._extender.ignorable:
                 raise
-            log.warning("Extender failed to bind, ignoring it", failed, pod=pod.key, url=self._extender.url)
+            self._log.warning("Extender failed to bind, ignoring it", failed, pod=pod.key, url=self._extender.url)
             return SKIP
         return None
 

@@ -22,7 +22,6 @@ from pyscheduler.shell.serving.reviews import Reviewer, TooBusy, User, Verdict
 ANONYMOUS: Final = User(ANONYMOUS_NAME, groups=("system:unauthenticated",))
 PRIVILEGED: Final = "system:masters"
 _JSON = "application/json"
-_log = logs.get("authorization")
 
 
 class AuthorizationFilter:
@@ -33,6 +32,7 @@ class AuthorizationFilter:
     ) -> None:
         """`certified` returns the user of the client certificate of a request; default: the certificate's subject."""
         self._reviewer = reviewer
+        self._log = logs.LimitedLog("authorization")
         self._allowed = allowed
         self._certified = certified or (lambda request: named(request.subject or ()))
 
@@ -46,7 +46,7 @@ class AuthorizationFilter:
         except TooBusy:
             return _too_busy()
         except ApiError as problem:
-            _log.warning("Failed to review a token", problem)
+            self._log.warning("Failed to review a token", problem)
             return _unauthorized()
         if user is None:
             return _unauthorized()
@@ -73,7 +73,7 @@ class AuthorizationFilter:
         except TooBusy:
             return _too_busy()
         except ApiError as problem:
-            _log.warning("Failed to review access", problem, user=user.name, path=request.path)
+            self._log.warning("Failed to review access", problem, user=user.name, path=request.path)
             return ServerResponse(
                 _sanitized(f"Internal Server Error: {_quoted(request.target)}: {problem}\n").encode(), 500
             )

@@ -43,13 +43,14 @@ class FileAuthorities:
         """OSError if the file cannot be read."""
         self._file = file
         self._flag = flag
+        self._log = logs.LimitedLog("clientca")
         self._content = file.read_text()
 
     async def current(self) -> str:
         try:
             self._content = self._file.read_text()
         except (OSError, UnicodeDecodeError) as problem:
-            _log.warning(f"Cannot read {self._flag}, keeping its last content", problem)
+            self._log.warning(f"Cannot read {self._flag}, keeping its last content", problem)
         return self._content
 
 

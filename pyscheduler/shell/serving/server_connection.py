@@ -30,7 +30,6 @@ _TARGET: Final = re.compile(rf"(?:https?://[^/?#:]+(?::[0-9]*)?)?(?P<path>(?:/{_
 """A path, or an absolute URL as clients of a proxy send it. Bad escapes are rejected, as by net/url.ParseRequestURI."""
 _DER = 2
 """Encoding of a certificate (`_ssl.ENCODING_DER`)."""
-_log = logs.get("http")
 
 
 class ServerConnection:
@@ -42,12 +41,14 @@ class ServerConnection:
         writer: asyncio.StreamWriter,
         respond: Callable[[ServerRequest], Awaitable[ServerResponse]],
         request_began: Callable[[], None],
+        log: logs.LimitedLog,
     ) -> None:
         """`request_began` is called after the head of each request."""
         self._reader = reader
         self._writer = writer
         self._respond = respond
         self._request_began = request_began
+        self._log = log
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
 
     async def serve(self) -> None:
@@ -86,7 +87,7 @@ class ServerConnection:
         try:
             return await self._respond(request)
         except Exception as problem:
-            _log.crash("Failed to create a response", problem, path=request.path)
+            self._log.crash("Failed to create a response", problem, path=request.path)
             return ServerResponse(b"internal error\n", 500)
 
     async def _send(self, response: ServerResponse, *, without_body: bool, close: bool = False) -> None:

@@ -45,6 +45,7 @@ class WebServer:
     ) -> None:
         self.port = port
         self._respond = respond
+        self._log = logs.LimitedLog("http")
         self._address = address
         self._tls = tls
         self._accepting: asyncio.Task[None] | None = None
@@ -75,7 +76,7 @@ class WebServer:
                 try:
                     connected, _ = await asyncio.get_running_loop().sock_accept(listener)
                 except OSError as problem:
-                    _log.warning("Failed to accept a connection", problem)
+                    self._log.warning("Failed to accept a connection", problem)
                     await asyncio.sleep(_RECOVERY)
                     continue
                 if len(self._connections) >= MOST_CONNECTIONS:
@@ -98,12 +99,12 @@ class WebServer:
             # Here, so that a start does not wait for h11.
             from pyscheduler.shell.serving.server_connection import ServerConnection
 
-            await ServerConnection(reader, writer, self._respond, self._move_to_end).serve()
+            await ServerConnection(reader, writer, self._respond, self._move_to_end, self._log).serve()
             writer.close()
         except (OSError, TimeoutError):
             writer.close()  # the client has disconnected
         except Exception as problem:
-            _log.crash("Failed to write a response", problem)
+            self._log.crash("Failed to write a response", problem)
         finally:
             if not writer.is_closing():
                 writer.transport.abort()

@@ -180,7 +180,9 @@ class Recorder:
         try:
             await self._write(series)
         except Exception as problem:  # a bug may cost this Event, but not the scheduler
-            _log.crash("Failed to write an Event", problem, pod=series.record.regarding.key)
+            suppressed = self._log_limit.take((type(problem),))
+            if suppressed is not None:
+                _log.crash("Failed to write an Event", problem, pod=series.record.regarding.key, **suppressed)
             self._dropped()
         finally:
             self._finish_write(series)
