@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -60,6 +60,7 @@ Columns:
 LabelTest = Callable[[Mapping[str, str]], bool]
 """Predicate of the labels of a pod."""
 _DEFAULT_NAMESPACE: Final = "default"
+_SHOWN: Final = 5
 
 
 def _selector(_: click.Context, __: click.Parameter, text: str) -> LabelTest | None:
@@ -164,8 +165,28 @@ def _selected(objects: ListedObjects, namespace: str, selects: LabelTest) -> lis
         each for each in objects.pods if each.metadata.namespace == namespace and selects(each.metadata.labels or {})
     ]
     if not found:
-        raise CommandProblem(f"no pod of namespace {namespace} has these labels")
+        raise CommandProblem(f"no pod of namespace {namespace} has these labels{_labels_hint(objects, namespace)}")
     return sorted(found, key=lambda pod: pod.metadata.name)
+
+
+def _labels_hint(objects: ListedObjects, namespace: str) -> str:
+    """Return labels that pods of the namespace have, or the namespaces that have pods."""
+    labels = {
+        f"{k}={v}"
+        for each in objects.pods
+        if each.metadata.namespace == namespace
+        for k, v in (each.metadata.labels or {}).items()
+    }
+    if labels:
+        return f"; labels there: {_some(labels)}"
+    namespaces = {each.metadata.namespace for each in objects.pods}
+    return f"; namespaces with pods: {_some(namespaces)}" if namespaces - {namespace} else ""
+
+
+def _some(names: Collection[str]) -> str:
+    """Return a few names in order."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(sorted(names)[:_SHOWN]) + more
 
 
 def _pod(objects: ListedObjects, key: str) -> PodObject:

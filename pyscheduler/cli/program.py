@@ -20,7 +20,7 @@ New here? Start a whole cluster in one process, nothing else is needed:
 
 \b
 Explain why a pod is pending, write a configuration, run it on a real cluster, or in it:
-  pyscheduler evaluate --help
+  pyscheduler explain NAMESPACE/POD
   pyscheduler run --write-config-to scheduler.yaml
   pyscheduler run --config scheduler.yaml --kubeconfig ~/.kube/config
   pyscheduler manifests second-scheduler --image IMAGE | kubectl apply -f -

@@ -93,7 +93,7 @@ async def work(flags: RunOptions) -> int:
         )
         if flags.logs:
             backend.add_log_store(log_store(flags.logs))
-        await _start(backend, stack, reporter)
+        await _start(backend, client.lister_watcher.server, stack, reporter)
         if flags.metrics_port is not None:
             stack.enter_context(_metrics_server(flags.metrics_port, backend))
         queue = stack.enter_context(RequestQueue(flags.state))
@@ -111,14 +111,14 @@ class _Starting(Protocol):
     async def __aexit__(self, *_: object) -> None: ...
 
 
-async def _start(backend: _Starting, stack: AsyncExitStack, reporter: UpdateReporter) -> None:
+async def _start(backend: _Starting, server: str, stack: AsyncExitStack, reporter: UpdateReporter) -> None:
     """Start the backend, and show meanwhile what it waits for."""
 
     async def show_problem() -> None:
         while True:
             await asyncio.sleep(_REPORT_SECONDS)
             if backend.problem:
-                reporter.show_progress(f"Waiting for the start: {backend.problem}")
+                reporter.show_progress(f"Waiting for the start (API server {server}): {backend.problem}")
 
     showing = asyncio.ensure_future(show_problem())
     try:

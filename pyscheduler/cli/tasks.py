@@ -302,7 +302,9 @@ def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
 @click.argument("id")
 @click.option("--follow", "-f", is_flag=True, help="Print the log until the container has ended.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
-@click.option("--container", "-c", default="", metavar="C", help="Container; not needed for pods with one.")
+@click.option(
+    "--container", "-c", default="", show_default=False, metavar="C", help="Container; not needed for pods with one."
+)
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Attempt (default: the last one).")
 def logs_(state: Path, id: str, **flags: Any) -> None:
     """Print the log of a task's pod, of the cluster that `tasks run` uses.

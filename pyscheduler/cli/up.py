@@ -400,14 +400,13 @@ async def _show(
 
 def _command_without_once(flags: UpOptions) -> str:
     """Return the command line that starts the same cluster without --once."""
-    program = os.path.relpath(sys.argv[0]) if os.path.isabs(sys.argv[0]) else sys.argv[0]
     size = ["--nodes", str(flags.nodes), "--node-cpu", flags.node_cpu, "--node-memory", flags.node_memory]
     if flags.cluster is not None:
         size = ["--cluster", str(flags.cluster)]
     elif flags.load or flags.restore:
         size = []
     chosen = {"restore": flags.restore, "config": flags.config, "scheduler-command": flags.scheduler_command}
-    words = [program, "up", *size]
+    words = [*_program(), "up", *size]
     words += [word for path in flags.load for word in ("--load", str(path))]
     words += [word for path in flags.apply for word in ("--apply", str(path))]
     words += [word for name, value in chosen.items() if value for word in (f"--{name}", str(value))]
@@ -415,6 +414,14 @@ def _command_without_once(flags: UpOptions) -> str:
     words += ["--no-scheduler"] * flags.no_scheduler
     words += [word for gates in flags.feature_gates for word in ("--feature-gates", gates)]
     return shlex.join([*words, "--kubeconfig-out", "kubeconfig"])
+
+
+def _program() -> list[str]:
+    """Return the words that start this program."""
+    program = sys.argv[0]
+    if Path(program).name == "__main__.py":
+        return [Path(sys.executable).name, "-m", "pyscheduler"]
+    return [os.path.relpath(program) if os.path.isabs(program) else program]
 
 
 def _kubectl(kubeconfig: str | Path) -> str:

@@ -240,8 +240,10 @@ def _parse(file: Path) -> Mapping[str, Any]:
         content = _value(file.read_text())
     except FileNotFoundError:
         raise ConnectionProblem(f"kubeconfig {file} does not exist") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ConnectionProblem(f"kubeconfig {file} cannot be read: {_one_line(problem)}") from None
+    except OSError as problem:
+        raise ConnectionProblem(f"kubeconfig {file} cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConnectionProblem(f"kubeconfig {file} cannot be read: it is not text") from None
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""

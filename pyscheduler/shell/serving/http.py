@@ -6,6 +6,7 @@ function that creates the response; the authorization filter runs before it.
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -64,7 +65,7 @@ class HttpServer:
         try:
             await self._server.start()
         except OSError as problem:
-            reason = " ".join((problem.strerror or str(problem)).split()).lower()
+            reason = (os.strerror(problem.errno) if problem.errno else str(problem)).lower()
             raise ServerProblem(
                 f"cannot serve health and metrics on {self._address}:{self.port}: {reason}; "
                 "choose another with --bind-address and --secure-port"

@@ -307,7 +307,11 @@ def test_pods_with_labels_are_explained_by_name(dump: Path) -> None:
     [
         pytest.param((), "name pods, or select them with -l", id="neither"),
         pytest.param(("shop/a", "-l", "app"), "name pods, or select them with -l, not both", id="both"),
-        pytest.param(("-l", "app=web"), "no pod of namespace default has these labels", id="other namespace"),
+        pytest.param(
+            ("-l", "app=web"),
+            "no pod of namespace default has these labels; namespaces with pods: shop",
+            id="other namespace",
+        ),
         pytest.param(("-l", "app in"), "app in", id="malformed"),
     ],
 )

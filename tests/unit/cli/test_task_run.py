@@ -147,7 +147,10 @@ def test_start_shows_that_the_api_server_is_away(
 
     async def start() -> None:
         async with AsyncExitStack() as stack:
-            await task_run._start(BackendThatWaits(), stack, UpdateReporter("text"))
+            await task_run._start(BackendThatWaits(), "https://dev:6443", stack, UpdateReporter("text"))
 
     asyncio.run(start())
-    assert capsys.readouterr().err == ("Waiting for the start: the cluster cannot be identified: connection refused\n")
+    expected = (
+        "Waiting for the start (API server https://dev:6443): the cluster cannot be identified: connection refused\n"
+    )
+    assert capsys.readouterr().err == expected

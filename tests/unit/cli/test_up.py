@@ -20,6 +20,7 @@ from rich.console import Console
 
 from pyscheduler.cli.program import app
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table
+from pyscheduler.cli.up import _program
 from pyscheduler.cli.up_scheduler import InProcessScheduler
 from pyscheduler.cli.up_watch import after_changes, node_rows, render, watch_cluster
 from pyscheduler.clock import SystemClock
@@ -160,10 +161,26 @@ def test_printed_command_starts_the_same_cluster(tmp_path: Path, words: tuple[st
     file = pod_file(folder, "a")
     printed = up("--timeout", "0", "--nodes", 1, "--apply", file, *words).output
     command = next(line for line in printed.splitlines() if "--kubeconfig-out kubeconfig" in line)
-    assert shlex.split(command)[1:] == [
-        *("up", "--nodes", "1", "--node-cpu", "4", "--node-memory", "32Gi", "--apply", str(file), *words),
+    after_up = shlex.split(command.partition(" up ")[2])
+    assert after_up == [
+        *("--nodes", "1", "--node-cpu", "4", "--node-memory", "32Gi", "--apply", str(file), *words),
         *("--kubeconfig-out", "kubeconfig"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("started", "expected"),
+    [
+        pytest.param("/opt/pyscheduler/__main__.py", ["python3", "-m", "pyscheduler"], id="as a module"),
+        pytest.param("pyscheduler", ["pyscheduler"], id="as a program"),
+    ],
+)
+def test_printed_command_starts_the_program_as_it_was_started(
+    monkeypatch: pytest.MonkeyPatch, started: str, expected: list[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", [started, "up"])
+    monkeypatch.setattr("sys.executable", "/usr/bin/python3")
+    assert _program() == expected
 
 
 async def test_endpoints_need_no_credentials_and_log_no_warning(caplog: pytest.LogCaptureFixture) -> None:
