@@ -15,7 +15,7 @@ import click
 import yaml
 from rich.console import Console
 
-from pyscheduler.cli.options import FILE, WRITABLE, FiniteRange
+from pyscheduler.cli.options import FILE, WRITABLE, FiniteRange, IntegerRange
 from pyscheduler.cli.problems import CommandProblem, unreadable
 from pyscheduler.cli.sections import FullHelpGroup, SectionedCommand, option
 
@@ -72,7 +72,7 @@ def _module(name: str) -> Any:
 @option(
     "--rounds",
     section=_RUNS,
-    type=click.IntRange(min=1),
+    type=IntegerRange(min=1),
     default=3,
     help="Number of rounds; each round runs every contender once.",
 )
@@ -178,7 +178,7 @@ Extension points that are no part of a decision, such as queueSort, podGroup, qu
 
 @bench.command("plugin", help=_PLUGIN_HELP)
 @click.argument("plugin")
-@click.option("--nodes", type=click.IntRange(min=2), default=2000, help="Number of nodes.")
+@click.option("--nodes", type=IntegerRange(min=2), default=2000, help="Number of nodes.")
 @click.option("--args", "arguments", metavar="JSON", default="{}", show_default=False, help="Args of the plugin.")
 @click.option("--pod", type=FILE, metavar="FILE", help="Manifest of the pods to schedule (default: an empty pod).")
 @click.option("--node", type=FILE, metavar="FILE", help="Manifest of the nodes; name, hostname and zone are added.")

@@ -463,7 +463,7 @@ def _file(flag: str, file: Path | None) -> FileAuthorities | None:
     try:
         return None if file is None else FileAuthorities(file, flag)
     except (OSError, UnicodeDecodeError) as problem:
-        raise ServerProblem(f"{flag} {file} cannot be read: {problem}") from None
+        raise ServerProblem(f"{flag} {file} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
 
 
 async def _lookup(options: EndpointOptions, tokens: Connection, clock: Clock) -> ConfigMapAuthorities:

@@ -37,7 +37,7 @@ def nodes() -> None:
 
 
 _OPTIONS: Final = (
-    option("--count", section=_NODES, type=click.IntRange(1, 100_000), metavar="N", help="Number of nodes."),
+    option("--count", section=_NODES, type=options.IntegerRange(1, 100_000), metavar="N", help="Number of nodes."),
     option("--pool", section=_NODES, metavar="NAME", help="Only nodes of this pool of `up --cluster`."),
     kubeconfig_option,
 )
@@ -62,7 +62,9 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @nodes.command(cls=SectionedCommand)
-@option("--count", section=_NODES, type=click.IntRange(1, 100_000), default=1, metavar="N", help="Number of nodes.")
+@option(
+    "--count", section=_NODES, type=options.IntegerRange(1, 100_000), default=1, metavar="N", help="Number of nodes."
+)
 @option("--pool", section=_NODES, metavar="NAME", help="Pool of the new nodes, if there are several.")
 @kubeconfig_option
 def add(count: int, pool: str | None, kubeconfig: Path | None) -> None:

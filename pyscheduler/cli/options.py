@@ -25,7 +25,15 @@ T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
 READABLE: Final = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
-PORT: Final = click.IntRange(0, 65535)
+
+
+class IntegerRange(click.IntRange):
+    """Range of integers that messages call an integer, not an "integer range"."""
+
+    name = "integer"
+
+
+PORT: Final = IntegerRange(0, 65535)
 CONFIGURATION: Final = "Configuration"
 API_SERVER: Final = "API server"
 TASKS: Final = "Tasks"

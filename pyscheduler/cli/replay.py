@@ -85,7 +85,7 @@ def _pod(_: click.Context, __: click.Parameter, text: str) -> tuple[str, str] | 
 @option(
     "--attempt",
     section=_DECISION,
-    type=click.IntRange(min=1),
+    type=options.IntegerRange(min=1),
     metavar="N",
     help="Explain this attempt of the list (default: the last).",
 )

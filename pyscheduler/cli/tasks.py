@@ -220,7 +220,7 @@ tasks.add_command(orphans)
 )
 @option("--queue", default="", metavar="Q", help="Only tasks of this queue.")
 @option("--id", "pattern", default="", metavar="PATTERN", help="Only tasks with a matching id: nightly-*.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, metavar="N", help="Only the last N tasks.")
+@click.option("--limit", type=options.IntegerRange(min=1), default=100, metavar="N", help="Only the last N tasks.")
 @click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", help="json: one line per task.")
 def list_(state: Path, phases: tuple[str, ...], queue: str, pattern: str, limit: int, output: str) -> None:
     """List tasks, and count them by phase."""
@@ -301,11 +301,11 @@ def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
 @options.task_state
 @click.argument("id")
 @click.option("--follow", "-f", is_flag=True, help="Print the log until the container has ended.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--tail", type=options.IntegerRange(min=0), metavar="N", help="Only the last N lines.")
 @click.option(
     "--container", "-c", default="", show_default=False, metavar="C", help="Container; not needed for pods with one."
 )
-@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Attempt (default: the last one).")
+@click.option("--attempt", type=options.IntegerRange(min=1), metavar="N", help="Attempt (default: the last one).")
 def logs_(state: Path, id: str, **flags: Any) -> None:
     """Print the log of a task's pod, of the cluster that `tasks run` uses.
 
@@ -403,7 +403,7 @@ def offers(state: Path) -> None:
 @option(
     "--metrics-port",
     section=options.TASKS,
-    type=click.IntRange(0, 65535),
+    type=options.IntegerRange(0, 65535),
     metavar="P",
     help="Serve Prometheus metrics at this port of all addresses.",
 )

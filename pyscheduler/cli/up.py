@@ -99,7 +99,14 @@ class _Inputs:
 
 
 @click.command(cls=SectionedCommand)
-@option("--nodes", section=_CLUSTER, type=click.IntRange(min=1), default=3, metavar="N", help="Number of hollow nodes.")
+@option(
+    "--nodes",
+    section=_CLUSTER,
+    type=options.IntegerRange(min=1),
+    default=3,
+    metavar="N",
+    help="Number of hollow nodes.",
+)
 @option("--node-cpu", section=_CLUSTER, default="4", metavar="Q", help="CPU of each node.")
 @option("--node-memory", section=_CLUSTER, default="32Gi", metavar="Q", help="Memory of each node.")
 @option(
@@ -127,7 +134,7 @@ class _Inputs:
 @option(
     "--seed",
     section=_CLUSTER,
-    type=click.IntRange(0, 2**63 - 1),
+    type=options.IntegerRange(0, 2**63 - 1),
     metavar="N",
     help="Seed of generated names, UIDs and the scheduler's tie-breaking.",
 )

@@ -22,7 +22,8 @@ def check_kubeconfig(file: Path) -> None:
     try:
         text = file.read_text(encoding="utf-8") if file.is_file() else ""
     except (OSError, UnicodeError) as error:
-        raise CommandProblem(f"--kubeconfig-out: {file} cannot be read: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise CommandProblem(f"--kubeconfig-out: {file} cannot be read: {reason}") from None
     if not text.strip():
         return
     server = embedded_server(text)

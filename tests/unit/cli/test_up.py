@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -166,6 +167,12 @@ def test_printed_command_starts_the_same_cluster(tmp_path: Path, words: tuple[st
         *("--nodes", "1", "--node-cpu", "4", "--node-memory", "32Gi", "--apply", str(file), *words),
         *("--kubeconfig-out", "kubeconfig"),
     ]
+
+
+def test_number_that_is_no_integer_is_called_so() -> None:
+    result = CliRunner().invoke(app, ["up", "--nodes", "many"], standalone_mode=False)
+    assert isinstance(result.exception, click.UsageError)
+    assert result.exception.message.startswith("Invalid value for '--nodes': 'many' is not a valid integer;")
 
 
 @pytest.mark.parametrize(
