@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -170,23 +171,18 @@ def _selected(objects: ListedObjects, namespace: str, selects: LabelTest) -> lis
 
 
 def _labels_hint(objects: ListedObjects, namespace: str) -> str:
-    """Return labels that pods of the namespace have, or the namespaces that have pods."""
-    labels = {
-        f"{k}={v}"
-        for each in objects.pods
-        if each.metadata.namespace == namespace
-        for k, v in (each.metadata.labels or {}).items()
-    }
+    """Return the most frequent labels of the namespace's pods, or the namespaces that have pods."""
+    pods = [each.metadata for each in objects.pods if each.metadata.namespace == namespace]
+    labels = Counter(f"{key}={value}" for each in pods for key, value in (each.labels or {}).items())
     if labels:
-        return f"; labels there: {_some(labels)}"
-    namespaces = {each.metadata.namespace for each in objects.pods}
-    return f"; namespaces with pods: {_some(namespaces)}" if namespaces - {namespace} else ""
+        return f"; labels there: {_most_frequent(labels)}"
+    namespaces = Counter(each.metadata.namespace for each in objects.pods)
+    return f"; namespaces with pods: {_most_frequent(namespaces)}" if namespaces and not pods else ""
 
 
-def _some(names: Collection[str]) -> str:
-    """Return a few names in order."""
+def _most_frequent(names: Counter[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(sorted(names)[:_SHOWN]) + more
+    return ", ".join(name for name, _ in names.most_common(_SHOWN)) + more
 
 
 def _pod(objects: ListedObjects, key: str) -> PodObject:

@@ -312,6 +312,7 @@ def test_pods_with_labels_are_explained_by_name(dump: Path) -> None:
             "no pod of namespace default has these labels; namespaces with pods: shop",
             id="other namespace",
         ),
+        pytest.param(("-n", "shop", "-l", "app=no"), "; labels there: app=web", id="other label"),
         pytest.param(("-l", "app in"), "app in", id="malformed"),
     ],
 )
