@@ -23,6 +23,7 @@ class KeyQueue(Generic[K]):
         self._name, self._process = name, process
         self._log = logs.LimitedLog("controllers")
         self._pending: dict[K, None] = {}
+        self._timers: dict[K, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
 
     def add(self, key: K) -> None:
@@ -31,8 +32,17 @@ class KeyQueue(Generic[K]):
         self._wake.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Queue a key later."""
-        asyncio.get_running_loop().call_later(seconds, self.add, key)
+        """Queue a key later; of several times the earliest counts, as `process` adds the key again if needed."""
+        loop, timer = asyncio.get_running_loop(), self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + seconds:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_later(seconds, self._expire, key)
+
+    def _expire(self, key: K) -> None:
+        del self._timers[key]
+        self.add(key)
 
     async def run(self) -> None:
         """Process keys until cancelled."""

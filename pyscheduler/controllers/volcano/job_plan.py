@@ -132,8 +132,10 @@ class _Planner:
         """Return the plan."""
         if self._phase in (PENDING, RUNNING):
             group_phase = str(((self._group or {}).get("status") or {}).get("phase", ""))
-            event = triggered(self._spec, self._before, self._current(), group_phase)
-            if event is not None:
+            event = triggered(self._spec, self._before, self._current(), group_phase, self._now)
+            if event is not None and event.delay > 0:
+                self._plan.again_after = event.delay
+            elif event is not None:
                 self._execute(event)
         if self._phase in (PENDING, RUNNING, RESTARTING):
             self._synchronize()
@@ -227,7 +229,10 @@ class _Planner:
         if self._spec.min_success is not None and counts[SUCCEEDED] >= self._spec.min_success:
             return COMPLETED
         if counts[SUCCEEDED] + counts[FAILED] == replicas:
-            return COMPLETED if self._has_succeeded(counts[SUCCEEDED]) else FAILED
+            if self._has_succeeded(counts[SUCCEEDED]):
+                return COMPLETED
+            # A policy with a timeout still has its action, such as a restart, when all pods have failed.
+            return self._phase if self._plan.again_after is not None else FAILED
         return PENDING if counts[PENDING] > replicas - minimum else RUNNING
 
     def _has_succeeded(self, succeeded: int) -> bool:

@@ -2,19 +2,21 @@
 
 Volcano derives events from changes of pods. Here they follow from the state, so none is lost in a restart: a failed pod
 of the current version is PodFailed until its action has moved the Job on, and pods that the last status counts and that
-are gone are PodEvicted.
+are gone are PodEvicted. The time since when a pod is pending or has failed is in the pod, so timeouts go on too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from pyscheduler.controllers.volcano.job_spec import (
     ANY_EVENT,
     POD_EVICTED,
     POD_FAILED,
+    POD_PENDING,
     RESTART_POD,
     RESTART_TASK,
     TASK_COMPLETED,
@@ -22,7 +24,7 @@ from pyscheduler.controllers.volcano.job_spec import (
     JobSpec,
     Policy,
 )
-from pyscheduler.controllers.volcano.pods import FAILED, RUNNING, SUCCEEDED, PodRecord
+from pyscheduler.controllers.volcano.pods import FAILED, PENDING, RUNNING, SUCCEEDED, PodRecord
 
 
 class Triggered(NamedTuple):
@@ -32,6 +34,8 @@ class Triggered(NamedTuple):
     reason: str
     targets: tuple[PodRecord, ...] = ()
     """Pods to restart, with RestartTask and RestartPod."""
+    delay: float = 0.0
+    """Seconds left for which the event must still last."""
 
 
 class _JobEvent(NamedTuple):
@@ -42,21 +46,31 @@ class _JobEvent(NamedTuple):
 
 
 def triggered(
-    spec: JobSpec, status: Mapping[str, Any], pods: Sequence[PodRecord], group_phase: str
+    spec: JobSpec, status: Mapping[str, Any], pods: Sequence[PodRecord], group_phase: str, now: float
 ) -> Triggered | None:
     """Return the first action that the policies have for the state, None if there is none.
 
-    `pods` are those of the current version that are not terminating.
+    Without an action that is due, that with the shortest delay. `pods` are those of the current version that are not
+    terminating.
     """
-    actions = _Actions(spec)
+    policies, delayed = _Policies(spec), list[Triggered]()
     for event in _events(spec, status, pods, group_phase):
-        action = actions.of(event)
-        if not action:
+        policy = policies.of(event)
+        if policy is None:
             continue
-        targets = tuple(_targets(action, event, pods))
-        if targets or action not in (RESTART_TASK, RESTART_POD):
-            return Triggered(action, event.reason, targets)
-    return None
+        targets = tuple(_targets(policy.action, event, pods))
+        if targets or policy.action not in (RESTART_TASK, RESTART_POD):
+            found = Triggered(policy.action, event.reason, targets, _remaining(policy, event, now))
+            if found.delay <= 0:
+                return found
+            delayed.append(found)
+    return min(delayed, key=lambda each: each.delay, default=None)
+
+
+def _remaining(policy: Policy, event: _JobEvent, now: float) -> float:
+    if not policy.delay or event.pod is None or not event.pod.since:
+        return 0.0
+    return policy.delay - (now - datetime.fromisoformat(event.pod.since).timestamp())
 
 
 def _events(
@@ -66,6 +80,8 @@ def _events(
         if pod.phase == FAILED:
             reason = f"pod {pod.name} failed with exit code {pod.exit_code}"
             yield _JobEvent(POD_FAILED, reason, pod.task, pod)
+        elif pod.phase == PENDING:
+            yield _JobEvent(POD_PENDING, f"pod {pod.name} is pending", pod.task, pod)
     counted, present = status.get("taskStatusCount") or {}, Counter(pod.task for pod in pods)
     for task in spec.tasks:
         before = sum(((counted.get(task.name) or {}).get("phase") or {}).values())
@@ -81,30 +97,32 @@ def _events(
         yield _JobEvent(UNKNOWN, "the phase of the PodGroup is Unknown")
 
 
-class _Actions:
-    """Actions of the policies by event and exit code, so that thousands of policies cost no more than one."""
+class _Policies:
+    """The policies by event and exit code, so that thousands of policies cost no more than one."""
 
     def __init__(self, spec: JobSpec) -> None:
-        self._of_job = _first_actions(spec.policies)
-        self._of_task = {task.name: _first_actions(task.policies) for task in spec.tasks if task.policies}
+        self._of_job = _first_policies(spec.policies)
+        self._of_task = {task.name: _first_policies(task.policies) for task in spec.tasks if task.policies}
 
-    def of(self, event: _JobEvent) -> str:
-        """Return the action for an event, "" if there is none; the policies of the task are before those of the Job."""
-        keys = [event.name, ANY_EVENT] + ([event.pod.exit_code] if event.pod is not None else [])
-        for actions in (self._of_task.get(event.task), self._of_job):
-            found = [actions[key] for key in keys if key in actions] if actions else []
+    def of(self, event: _JobEvent) -> Policy | None:
+        """Return the policy for an event, None if there is none; those of the task are before those of the Job."""
+        keys: list[str | int] = [event.name]
+        if event.name != POD_PENDING:  # every pod is pending at first, which is no event without a timeout
+            keys += [ANY_EVENT] + ([event.pod.exit_code] if event.pod is not None else [])
+        for policies in (self._of_task.get(event.task), self._of_job):
+            found = [policies[key] for key in keys if key in policies] if policies else []
             if found:
-                return min(found)[1]
-        return ""
+                return min(found, key=lambda each: each[0])[1]
+        return None
 
 
-def _first_actions(policies: Iterable[Policy]) -> dict[str | int, tuple[int, str]]:
-    """Return place and action of the first policy for each event and exit code."""
-    found: dict[str | int, tuple[int, str]] = {}
+def _first_policies(policies: Iterable[Policy]) -> dict[str | int, tuple[int, Policy]]:
+    """Return the first policy for each event and exit code, with its place."""
+    found: dict[str | int, tuple[int, Policy]] = {}
     for place, policy in enumerate(policies):
         keys = policy.all_events if policy.exit_code is None else (policy.exit_code,)
         for key in keys:
-            found.setdefault(key, (place, policy.action))
+            found.setdefault(key, (place, policy))
     return found
 
 

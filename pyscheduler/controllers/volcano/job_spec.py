@@ -13,9 +13,10 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from pyscheduler.api.objects import ApiObject
+from pyscheduler.config.durations import parse_duration
 from pyscheduler.controllers.volcano.job_plugins import ArgumentError, JobPlugins, read_plugins
 
-ANY_EVENT, POD_FAILED, POD_EVICTED = "*", "PodFailed", "PodEvicted"
+ANY_EVENT, POD_FAILED, POD_EVICTED, POD_PENDING = "*", "PodFailed", "PodEvicted", "PodPending"
 TASK_COMPLETED, UNKNOWN = "TaskCompleted", "Unknown"
 ABORT, TERMINATE, COMPLETE = "AbortJob", "TerminateJob", "CompleteJob"
 RESTART_JOB, RESTART_TASK, RESTART_POD = "RestartJob", "RestartTask", "RestartPod"
@@ -23,7 +24,9 @@ RESTART_JOB, RESTART_TASK, RESTART_POD = "RestartJob", "RestartTask", "RestartPo
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_MAX_RETRY: Final = 3
-EVENTS: Final = (ANY_EVENT, POD_FAILED, POD_EVICTED, TASK_COMPLETED, UNKNOWN)
+EVENTS: Final = (ANY_EVENT, POD_FAILED, POD_EVICTED, POD_PENDING, TASK_COMPLETED, UNKNOWN)
+_EVENTS_WITH_TIMEOUT: Final = (POD_FAILED, POD_PENDING)
+"""Events of pods that last, and since when is in the pods."""
 ACTIONS: Final = (ABORT, RESTART_JOB, RESTART_TASK, RESTART_POD, TERMINATE, COMPLETE)
 _NO_TOPOLOGY: Final = (None, "", "none")
 
@@ -45,6 +48,11 @@ class Policy(ApiObject, frozen=True):
     def all_events(self) -> tuple[str, ...]:
         """Events of both fields."""
         return (*(self.events or ()), *((self.event,) if self.event else ()))
+
+    @property
+    def delay(self) -> float:
+        """Seconds for which an event must last before the action."""
+        return parse_duration(self.timeout) if self.timeout else 0.0
 
 
 class DependsOn(ApiObject, frozen=True):
@@ -254,7 +262,8 @@ def _problems(decoded: _Spec, tasks: tuple[Task, ...]) -> Iterator[str]:
             rule = f"must equal minPartitions × partitionSize, {least}"
             yield f"{path}.minAvailable: Invalid value: {task.min_available}: {rule}"
         if task.topology_policy not in _NO_TOPOLOGY:
-            yield f"{path}.topologyPolicy: is not supported"
+            rule = "remove it, and set topologyManagerPolicy in the configuration of the kubelets"
+            yield f"{path}.topologyPolicy: is not supported: {rule}"
         if task.min_available is not None and task.min_available > task.replicas:
             yield f"{path}.minAvailable: Invalid value: {task.min_available}: must be at most replicas, {task.replicas}"
         yield from _policy_problems(f"{path}.policies", task.policies or ())
@@ -270,8 +279,7 @@ def _problems(decoded: _Spec, tasks: tuple[Task, ...]) -> Iterator[str]:
 def _policy_problems(path: str, policies: Iterable[Policy]) -> Iterator[str]:
     for i, policy in enumerate(policies):
         here = f"{path}[{i}]"
-        if policy.timeout:
-            yield f"{here}.timeout: is not supported"
+        yield from _timeout_problems(here, policy)
         if policy.action not in ACTIONS:
             yield f"{here}.action: {policy.action!r} is not supported: supported values: {', '.join(ACTIONS)}"
         for event in policy.all_events:
@@ -279,6 +287,22 @@ def _policy_problems(path: str, policies: Iterable[Policy]) -> Iterator[str]:
                 yield f"{here}.event: {event!r} is not supported: supported values: {', '.join(EVENTS)}"
         if bool(policy.all_events) == (policy.exit_code is not None):
             yield f"{here}: Invalid value: must have either an event or an exitCode"
+
+
+def _timeout_problems(path: str, policy: Policy) -> Iterator[str]:
+    try:
+        delay = policy.delay
+    except ValueError as error:
+        yield f"{path}.timeout: Invalid value: {error}"
+        return
+    if delay < 0:
+        yield f"{path}.timeout: Invalid value: {policy.timeout}: must not be negative"
+    if POD_PENDING in policy.all_events and not delay:
+        yield f"{path}.timeout: Required value: every pod is pending at first, so {POD_PENDING} needs a timeout"
+    for event in policy.all_events if delay else ():
+        if event in EVENTS and event not in _EVENTS_WITH_TIMEOUT:
+            supported = f"supported are timeouts of {', '.join(_EVENTS_WITH_TIMEOUT)} and exitCode"
+            yield f"{path}.timeout: is not supported with the event {event!r}: {supported}"
 
 
 def _dependency_problems(tasks: tuple[Task, ...]) -> Iterator[str]:

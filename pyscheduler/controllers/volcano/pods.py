@@ -25,6 +25,7 @@ _NO_AMOUNTS: Final[Mapping[str, int]] = {}
 
 class _Terminated(ApiObject, frozen=True):
     exit_code: int = 0
+    finished_at: str | None = None
 
 
 class _ContainerState(ApiObject, frozen=True):
@@ -36,9 +37,14 @@ class _ContainerStatus(ApiObject, frozen=True):
     state: _ContainerState | None = None
 
 
+class _Condition(ApiObject, frozen=True):
+    last_transition_time: str | None = None
+
+
 class _Status(ApiObject, frozen=True):
     phase: str = ""
     container_statuses: tuple[_ContainerStatus, ...] | None = None
+    conditions: tuple[_Condition, ...] | None = None
 
 
 class WatchedPod(ApiObject, frozen=True):
@@ -73,6 +79,8 @@ class PodRecord(NamedTuple):
     exit_code: int = 0
     """Exit code of its first container that has failed."""
     requests: Mapping[str, int] = _NO_AMOUNTS
+    since: str = ""
+    """Time of its creation, of a failed pod that of its failure."""
 
     @property
     def is_finished(self) -> bool:
@@ -113,7 +121,19 @@ def record(pod: WatchedPod) -> PodRecord | None:
         all(each.ready for each in containers),
         next((code for code in exits if code), 0),
         _requests(pod.spec),
+        _since(pod),
     )
+
+
+def _since(pod: WatchedPod) -> str:
+    created = pod.metadata.creation_timestamp or ""
+    if pod.status.phase != FAILED:
+        return created
+    states = [each.state for each in pod.status.container_statuses or () if each.state]
+    times = [state.terminated.finished_at for state in states if state.terminated]
+    # A pod that the kubelet rejects or evicts may have no container that has finished.
+    times += [each.last_transition_time for each in pod.status.conditions or ()]
+    return max((created, *filter(None, times)))
 
 
 def _number(text: str | None) -> int:

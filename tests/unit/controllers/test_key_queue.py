@@ -47,3 +47,22 @@ async def test_key_is_processed_again_after_an_api_error(monkeypatch: pytest.Mon
 
 async def test_bug_does_not_stop_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await processed(monkeypatch, Processor(ValueError("bug")), "a", "b") == ["a", "b"]
+
+
+async def test_of_several_delays_of_a_key_the_shortest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_queue, "BATCH_SECONDS", 0.0)
+    processor, done = Processor(), asyncio.Event()
+
+    async def process(key: str) -> None:
+        await processor(key)
+        if key == "b":
+            done.set()
+
+    queue: KeyQueue[str] = KeyQueue("test", process)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(queue.run())
+        for key, seconds in (("a", 0.02), ("a", 60.0), ("a", 0.0), ("a", 0.01), ("b", 0.05)):
+            queue.add_after(key, seconds)
+        await done.wait()
+        running.cancel()
+    assert processor.keys == ["a", "b"]

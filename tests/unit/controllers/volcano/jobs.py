@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyscheduler.clock import rfc3339
 from pyscheduler.controllers.volcano.job_plan import JobPlan, plan_job
 from pyscheduler.controllers.volcano.pods import PodRecord
 
@@ -21,9 +22,9 @@ def task(name: str, replicas: int, **fields: Any) -> Json:
     }
 
 
-def policy(event: str, action: str) -> Json:
+def policy(event: str, action: str, **fields: Any) -> Json:
     """Return a policy."""
-    return {"event": event, "action": action}
+    return {"event": event, "action": action, **fields}
 
 
 def job(*tasks: Json, **fields: Any) -> Json:
@@ -76,7 +77,7 @@ class JobCluster:
         """Set the phase of pods, of all if no names are given."""
         for name in names or list(self.pods):
             self.pods[name] = self.pods[name]._replace(
-                phase=phase, is_bound=True, is_ready=phase == "Running", **fields
+                phase=phase, is_bound=True, is_ready=phase == "Running", since=rfc3339(self.now), **fields
             )
 
     def remove(self, *names: str) -> None:
@@ -103,4 +104,5 @@ class JobCluster:
             meta["namespace"], meta["name"], f"uid{self._uids}", notes["scheduling.k8s.io/group-name"], job=UID,
             task=notes["volcano.sh/task-spec"], task_index=int(notes["volcano.sh/task-index"]),
             version=int(notes["volcano.sh/job-version"]), scheduler=manifest["spec"]["schedulerName"],
+            since=rfc3339(self.now),
         )  # fmt: skip

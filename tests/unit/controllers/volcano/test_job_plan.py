@@ -193,6 +193,61 @@ def test_policy_by_exit_code(code: int, expected: str) -> None:
     assert made.run() == expected
 
 
+def test_job_is_aborted_when_a_pod_is_pending_longer_than_the_timeout() -> None:
+    made = cluster(policies=[policy("PodPending", "AbortJob", timeout="10m")])
+    made.set("Running", "j-a-0", "j-a-1")
+    made.now = 400
+    assert (made.plan().again_after, made.phase) == (200.0, "Pending")
+    made.now = 600
+    assert made.run() == "Aborted"
+    assert made.events == ["pod j-b-0 is pending: AbortJob"]
+
+
+def test_pod_that_runs_in_time_ends_its_timeout() -> None:
+    made = cluster(policies=[policy("PodPending", "AbortJob", timeout="10m")])
+    made.now = 400
+    made.set("Running")
+    assert made.run() == "Running"
+    made.now = 600
+    assert (made.plan().again_after, made.phase) == (None, "Running")
+
+
+def test_pending_pods_are_no_other_event() -> None:
+    pending = policy("PodPending", "RestartJob", timeout="10m")
+    made = cluster(policies=[policy("*", "AbortJob"), {"action": "AbortJob", "exitCode": 0}, pending])
+    made.now = 60
+    assert (made.plan().again_after, made.phase) == (540.0, "Pending")
+
+
+def test_failed_pod_is_restarted_after_the_timeout() -> None:
+    made = started(policies=[{"exitCode": 3, "action": "RestartPod", "timeout": "30s"}])
+    before = made.uids
+    made.now = 100
+    made.set("Failed", "j-a-0", exit_code=3)
+    made.now = 110
+    made.set("Failed", "j-a-1", exit_code=3)
+    assert (made.plan().again_after, made.uids) == (20.0, before)
+    made.now = 130
+    made.run()
+    assert {name for name, uid in made.uids.items() if uid != before[name]} == {"j-a-0"}
+
+
+def test_job_with_failed_pods_only_has_its_restart_after_the_timeout() -> None:
+    made = started(policies=[policy("PodFailed", "RestartJob", timeout="30s")])
+    made.set("Failed")
+    assert made.run() == "Running"
+    made.now = 30
+    assert made.run() == "Pending"
+    assert (made.status["retryCount"], len(made.pods)) == (1, 3)
+
+
+def test_action_that_is_due_does_not_wait_for_a_timeout() -> None:
+    made = started(policies=[policy("PodFailed", "RestartJob", timeout="30s"), policy("PodEvicted", "AbortJob")])
+    made.set("Failed", "j-a-0")
+    made.remove("j-b-0")
+    assert made.run() == "Aborted"
+
+
 def test_unknown_pod_group_triggers_its_policy_once() -> None:
     made = started(policies=[policy("Unknown", "RestartJob")])
     made.remove("j-a-1")

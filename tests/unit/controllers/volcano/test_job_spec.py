@@ -53,16 +53,32 @@ def test_scheduler_of_a_job_without_a_name_is_volcano() -> None:
         ({"plugins": {"mpi": []}}, "spec.plugins.mpi: Not found: --master=master must be the name of a task"),
         ({"minAvailable": 3}, "spec.minAvailable: Invalid value: 3: must be at most the replicas, 2"),
         (
-            {"policies": [policy("PodPending", "AbortJob")]},
-            "spec.policies[0].event: 'PodPending' is not supported: supported values: "
-            "*, PodFailed, PodEvicted, TaskCompleted, Unknown",
+            {"policies": [policy("PodReady", "AbortJob")]},
+            "spec.policies[0].event: 'PodReady' is not supported: supported values: "
+            "*, PodFailed, PodEvicted, PodPending, TaskCompleted, Unknown",
         ),
         (
             {"policies": [policy("PodFailed", "ResumeJob")]},
             "spec.policies[0].action: 'ResumeJob' is not supported: supported values: "
             "AbortJob, RestartJob, RestartTask, RestartPod, TerminateJob, CompleteJob",
         ),
-        ({"policies": [{**policy("*", "AbortJob"), "timeout": "1m"}]}, "spec.policies[0].timeout: is not supported"),
+        (
+            {"policies": [policy("PodEvicted", "AbortJob", timeout="1m")]},
+            "spec.policies[0].timeout: is not supported with the event 'PodEvicted': supported are timeouts of "
+            "PodFailed, PodPending and exitCode",
+        ),
+        (
+            {"policies": [policy("PodPending", "AbortJob")]},
+            "spec.policies[0].timeout: Required value: every pod is pending at first, so PodPending needs a timeout",
+        ),
+        (
+            {"policies": [policy("PodFailed", "AbortJob", timeout="soon")]},
+            'spec.policies[0].timeout: Invalid value: "soon" is not a duration such as 15s, 1m30s or 500ms',
+        ),
+        (
+            {"policies": [policy("PodFailed", "AbortJob", timeout="-1m")]},
+            "spec.policies[0].timeout: Invalid value: -1m: must not be negative",
+        ),
         (
             {"policies": [{"action": "AbortJob"}]},
             "spec.policies[0]: Invalid value: must have either an event or an exitCode",
@@ -87,7 +103,11 @@ def test_problem_of_a_job(fields: dict[str, Any], problem: str) -> None:
             "spec.tasks[1].partitionPolicy: Invalid value: 2 partitions of 2 pods are not the replicas, 2",
         ),
         ({"partitionPolicy": {"totalPartitions": 2, "partitionSize": 1}}, None),
-        ({"topologyPolicy": "restricted"}, "spec.tasks[1].topologyPolicy: is not supported"),
+        (
+            {"topologyPolicy": "restricted"},
+            "spec.tasks[1].topologyPolicy: is not supported: remove it, and set topologyManagerPolicy in the "
+            "configuration of the kubelets",
+        ),
         ({"name": "a"}, "spec.tasks: Duplicate value: task names must differ"),
         ({"dependsOn": {"name": ["c"]}}, "spec.tasks[1].dependsOn.name: Not found: 'c'"),
         ({"dependsOn": {"name": ["b"]}}, "spec.tasks: dependsOn: Invalid value: cycle b -> b"),

@@ -56,6 +56,36 @@ def test_group_and_queue_are_annotations(annotations: dict[str, str], group: str
     assert (found.group, found.queue, found.job) == (group, queue, "")
 
 
+@pytest.mark.parametrize(
+    ("status", "since"),
+    [
+        pytest.param({"phase": "Pending"}, "2026-01-01T00:00:00Z", id="creation"),
+        pytest.param({"phase": "Failed"}, "2026-01-01T00:00:00Z", id="failed, without a time"),
+        pytest.param(
+            {
+                "phase": "Failed",
+                "containerStatuses": [
+                    {"state": {"terminated": {"finishedAt": "2026-01-01T00:00:09Z"}}},
+                    {"state": {"terminated": {"finishedAt": "2026-01-01T00:00:07Z"}}},
+                ],
+            },
+            "2026-01-01T00:00:09Z",
+            id="its last container has finished",
+        ),
+        pytest.param(
+            {"phase": "Failed", "conditions": [{"type": "Ready", "lastTransitionTime": "2026-01-01T00:00:05Z"}]},
+            "2026-01-01T00:00:05Z",
+            id="evicted by the kubelet",
+        ),
+    ],
+)
+def test_time_since_when_a_pod_is_pending_or_has_failed(status: dict[str, Any], since: str) -> None:
+    pod = manifest({"scheduling.k8s.io/group-name": "g"}, creationTimestamp="2026-01-01T00:00:00Z")
+    found = read({**pod, "status": status})
+    assert found is not None
+    assert found.since == since
+
+
 def test_other_pods_have_no_record() -> None:
     assert read(manifest({"scheduling.k8s.io/group-name": ""})) is None
 
