@@ -26,6 +26,8 @@ _UNORDERED = KEEP_COUNTS // 2
 """Number of cached counts up to which their order is not kept: none is dropped soon, and hashing a key takes long."""
 MOST_COUNTS = 1 << 14
 """Maximum number of cached counts, however small they are."""
+MOST_COUNTS_OF_SET = 1 << 10
+"""Maximum number of cached counts that count one set: each of its pods that comes or goes updates all of them."""
 MOST_COUNTED_SETS = 1 << 18
 """Maximum number of sets that the cached counts follow, all counts together, as long as there are KEEP_COUNTS."""
 KEEP_FACETS = 64
@@ -157,6 +159,7 @@ class PlacedPods:
                 return counter
             self._add_counter(counter, count.selection)
             self._counts[count] = counter
+            self._limit_counts_of_sets(counter)
             self._limit_memory()
         elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)
@@ -176,8 +179,18 @@ class PlacedPods:
         while len(self._counts) > KEEP_COUNTS and (len(self._counts) > MOST_COUNTS or self._bytes > KEEP_BYTES):
             self._drop_oldest()
 
+    def _limit_counts_of_sets(self, counter: PodCounter[Any]) -> None:
+        """Drop the first counts of sets that this counter counts besides too many others."""
+        for pods in [each for each in counter.counted_sets if len(each.counters) > MOST_COUNTS_OF_SET]:
+            first = next((each for each in pods.counters if isinstance(each, RowCounter)), None)
+            if first is not None and len(pods.counters) > MOST_COUNTS_OF_SET:
+                self._drop_count(first)
+
     def _drop_oldest(self) -> None:
-        counter = self._counts.popitem(last=False)[1]
+        self._drop_count(next(iter(self._counts.values())))
+
+    def _drop_count(self, counter: RowCounter) -> None:
+        del self._counts[counter.count]
         self._bytes -= counter.accounted_bytes
         self._read.pop(counter, None)
         self._drop(counter)
@@ -200,6 +213,7 @@ class PlacedPods:
             self._index_new_sets()
         if counter.new_sets:
             self._counted_sets += counter.update(self)
+            self._limit_counts_of_sets(counter)
 
     def _index_new_sets(self) -> None:
         """Add the new sets to the index, and to the counters that select them and evaluate them when they are read."""

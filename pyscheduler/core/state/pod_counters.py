@@ -120,11 +120,11 @@ class PodCounter(ABC, Generic[V]):
 class RowCounter(PodCounter[int]):
     """Values of one PodCount per row, and their sums by domain."""
 
-    __slots__ = ("_changes", "_count", "_sums", "accounted_bytes", "cells", "mark")
+    __slots__ = ("_changes", "_sums", "accounted_bytes", "cells", "count", "mark")
 
     def __init__(self, count: PodCount, n: int) -> None:
         super().__init__()
-        self._count = count
+        self.count = count
         self.cells = SparseColumn(n)
         """Number of each row: most counts are of the few pods of one workload."""
         self._changes: list[tuple[int, int]] = []
@@ -183,16 +183,16 @@ class RowCounter(PodCounter[int]):
         return sums
 
     def _evaluate(self, sets: Collection[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:
-        if not self._count.terminating:
+        if not self.count.terminating:
             sets = [pods for pods in sets if not pods.deleting]
         if len(sets) == 1:  # a pod with labels of its own
             (only,) = sets
-            (value,) = self._count.of_all([only.signature])
+            (value,) = self.count.of_all([only.signature])
             if value:
                 yield only, value
             return
         signatures = list({pods.signature.id: pods.signature for pods in sets}.values())
-        values = dict(zip((each.id for each in signatures), self._count.of_all(signatures), strict=True))
+        values = dict(zip((each.id for each in signatures), self.count.of_all(signatures), strict=True))
         for pods in sets:
             value = values[pods.signature.id]
             if value:

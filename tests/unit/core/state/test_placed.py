@@ -36,6 +36,16 @@ class App(PodCount):
 
 
 @dataclass(frozen=True)
+class NumberedApp(App):
+    """One of many counts of the pods of an app, and of those of both apps."""
+
+    number: int = 0
+
+    def of(self, signature: PodSignature) -> int:
+        return int(signature.labels.get("app") in (self.name, "both"))
+
+
+@dataclass(frozen=True)
 class Apps(PodAttributes):
     """Value of the app label."""
 
@@ -353,6 +363,24 @@ def test_number_of_cached_counts_is_limited_in_small_clusters(
     pods = world.state.placed
     assert len(pods._counts) == 20
     assert max(len(counter._sums) for counter in pods._counts.values()) <= pod_counters._MAX_SUMS
+
+
+def test_number_of_counts_that_a_placed_pod_updates_is_limited(
+    world: PlacedPodsFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placed, "MOST_COUNTS_OF_SET", 20)
+    table = world.state.table()
+    for i in range(100):
+        assert table.count_pods(NumberedApp("web", number=i)).tolist() == [1, 0, 2]
+        assert table.count_pods(NumberedApp("db", number=i)).tolist() == [0, 1, 0]
+    world.count("cache")
+    world.place("late", "both", "n2")
+    for i in range(100):
+        assert table.count_pods(NumberedApp("web", number=i)).tolist() == [1, 1, 2]
+        assert table.count_pods(NumberedApp("db", number=i)).tolist() == [0, 2, 0]
+    sets = world.state.placed._sets.values()
+    assert max(len(pods.counters) for pods in sets) == 20
+    assert App("cache") in world.state.placed._counts, "counts of other pods stay"
 
 
 def test_terminating_pods_are_counted_only_if_the_count_includes_them(world: PlacedPodsFixture) -> None:
