@@ -33,7 +33,7 @@ from pyscheduler.kernels import Rows, Totals
 
 MAX_CACHE_BYTES = 256 * 1024 * 1024
 """Limit on the memory of one profile's equivalence caches; beyond it the least recently used are dropped."""
-MAX_CACHES = 4096
+MAX_CACHES = 3072
 """Maximum number of equivalence caches per profile, however small they are."""
 MIN_CACHES = 256
 """Number of equivalence caches kept regardless of `MAX_CACHE_BYTES`: 160 MB at 100,000 nodes."""
