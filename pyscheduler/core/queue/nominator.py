@@ -90,10 +90,10 @@ class Nominator:
     def _nominated_priority(self, pod: Pod) -> float:
         return max(self._priority_of(pod), self._victims_priority.get(pod.uid, -math.inf))
 
-    def competing_pods_version(self, pod: Pod, node_name: str) -> tuple[int, str, str]:
-        """Return a value that changes whenever `competing_pods` may return other pods, for pods of one priority."""
+    def competing_pods_version(self, pod: Pod, node_name: str) -> tuple[int, str, str, int]:
+        """Return a value that changes whenever `competing_pods` may return other pods."""
         own = pod.uid if self.node_of.get(pod.uid) == node_name else ""
-        return self._changed.get(node_name, 0), own, self._queue_of(pod)
+        return self._changed.get(node_name, 0), own, self._queue_of(pod), self._priority_of(pod)
 
     def all_competing_pods_version(self, pod: Pod) -> tuple[int, str, str, int]:
         """Return a value that changes if `competing_pods` of a node may change, also between pods."""

@@ -105,6 +105,7 @@ def reject_by_room(
     nodes = [node for node in nodes if node.row in competing.place_of]
     if not nodes:
         return {}, []
+    without = {row: status for row, status in without.items() if row in competing.place_of}
     table = _TableWithNominatedPods(state, competing, [competing.place_of[node.row] for node in nodes])
     rejections: dict[int, Status] = {}
     is_complete = True

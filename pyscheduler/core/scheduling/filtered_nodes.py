@@ -195,13 +195,13 @@ def _rejected_by_nodes(
     nodes = [node for name in names if (node := runtime.state.info(name)) is not None]
     if not include_infeasible:
         nodes = [node for node in nodes if cache.fits(node.row)]
-    nominator, by_node = runtime.nominator, cache.with_nominated_pods.by_node
+    nominator, by_node, is_stable = runtime.nominator, cache.with_nominated_pods.by_node, cache.is_stable
     rejected: dict[int, Status] = {}
     stale: list[NodeRow] = []
     versions: dict[int, Hashable] = {}
     for node in nodes:
         version = versions[node.row] = (node.generation, nominator.competing_pods_version(pod, node.name))
-        known = by_node.get(node.name) if cache.is_stable else None
+        known = by_node.get(node.name) if is_stable else None
         if known is None or known[0] != version:
             stale.append(node)
         elif known[1] is not None:
@@ -217,6 +217,8 @@ def _rejected_by_nodes(
         status = filter_with_nominated_pods(runtime.profile, cycle, pod, node, others) if others else None
         if status is not None:
             rejected[node.row] = status
-    if cache.is_stable:
+    if is_stable:
+        if len(by_node) > 2 * len(nominator.nodes()):
+            by_node.clear()  # most of these nodes have no nominated pods any more
         by_node.update({node.name: (versions[node.row], rejected.get(node.row)) for node in stale})
     return rejected

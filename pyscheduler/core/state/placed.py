@@ -31,6 +31,8 @@ MOST_COUNTS_OF_SET = 1 << 10
 MOST_COUNTED_SETS = 1 << 18
 """Maximum number of sets that the cached counts follow, all counts together, as long as there are KEEP_COUNTS."""
 KEEP_FACETS = 64
+_UNACCOUNTED = 64
+"""Number of counts that are read until their memory is added up: reading all nodes of one makes it larger."""
 
 
 class PlacedPods:
@@ -48,9 +50,9 @@ class PlacedPods:
         self._counts: OrderedDict[PodCount, RowCounter] = OrderedDict()
         self._facets: OrderedDict[PodAttributes, AttributeCounter] = OrderedDict()
         self._bytes = 0
-        """Memory of `_counts`, except what was added since the last new one."""
+        """Sum of `accounted_bytes` of `_counts`."""
         self._read: dict[RowCounter, None] = {}
-        """Those that were read since then."""
+        """Counts that were read since their memory was added up."""
         self._counted_sets = 0
         """Number of sets that `_counts` follow, all counts together."""
         self.version = 0
@@ -164,6 +166,8 @@ class PlacedPods:
         elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)
         self._read[counter] = None
+        if len(self._read) > _UNACCOUNTED:
+            self._limit_memory()
         counter.cells.fit(n)
         self.update(counter)
         while self._counted_sets > MOST_COUNTED_SETS and len(self._counts) > KEEP_COUNTS:

@@ -25,6 +25,9 @@ FEW = 8
 """Number of nodes up to which a loop is faster than arrays."""
 CHANGES = 1 << 8
 """Minimum number of changes that a counter keeps for its readers; to read all rows is as fast as more."""
+_OBJECT_BYTES = 2048
+_CHANGE_BYTES = 64
+"""Memory of a counter with its entries in the index, and of a change."""
 _MAX_SUMS = 8
 """Maximum number of Domains by which one count is summed at a time."""
 V = TypeVar("V")
@@ -137,8 +140,9 @@ class RowCounter(PodCounter[int]):
 
     @property
     def bytes(self) -> int:
-        """Memory of the numbers and their sums."""
-        return self.cells.nbytes + sum(sums.bytes for sums in self._sums.values())
+        """Memory of the numbers, their changes and sums."""
+        own = _OBJECT_BYTES + _CHANGE_BYTES * len(self._changes) + self.cells.nbytes
+        return own + sum(sums.bytes for sums in self._sums.values())
 
     def move(self, source: int, target: int) -> None:
         # A node keeps its domain, so the sums stay.

@@ -41,9 +41,9 @@ class DomainPodCounts(NamedTuple):
         if topology.known is self.known:
             return self.amounts
         # The domains got new ids after the count.
-        amounts = np.zeros(topology.size, np.int64)
+        amounts, counted = np.zeros(topology.size, np.int64), self.amounts
         for value, domain in self.known.items():
-            amounts[topology.id_of(value)] = self.amounts[domain]
+            amounts[topology.id_of(value)] = counted[domain]
         return amounts
 
     def lowest(self, eligible: Domains, without: int = NO_DOMAIN) -> int:

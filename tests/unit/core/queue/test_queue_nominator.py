@@ -42,7 +42,7 @@ def test_second_nomination_replaces_the_first_and_an_empty_one_ends_it() -> None
 def test_rivals_version_changes_with_the_rivals() -> None:
     nominator, other = Nominator(), pod("other").build()
 
-    def read(by: Pod) -> tuple[tuple[int, str, str], list[str]]:
+    def read(by: Pod) -> tuple[tuple[int, str, str, int], list[str]]:
         return nominator.competing_pods_version(by, "n1"), [rival.uid for rival in nominator.competing_pods(by, "n1")]
 
     reads = [read(other)]
@@ -55,6 +55,12 @@ def test_rivals_version_changes_with_the_rivals() -> None:
     assert [rivals for _, rivals in reads[:3]] == [[], [], ["p"]]
     assert all(a[0] != b[0] for a in reads for b in reads if a[1] != b[1])
     assert reads[0] == reads[-1], "the version of no rivals is always the same"
+
+
+def test_rivals_version_changes_with_the_priority_of_the_pod() -> None:
+    nominator, before, raised = nominated("n1"), pod("other").build(), pod("other").priority(5).build()
+    assert (nominator.competing_pods(before, "n1"), nominator.competing_pods(raised, "n1")) == ([PLAIN], [])
+    assert nominator.competing_pods_version(before, "n1") != nominator.competing_pods_version(raised, "n1")
 
 
 def test_version_of_all_rivals_changes_with_those_on_any_node() -> None:

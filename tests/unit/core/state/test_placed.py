@@ -365,6 +365,20 @@ def test_number_of_cached_counts_is_limited_in_small_clusters(
     assert max(len(counter._sums) for counter in pods._counts.values()) <= pod_counters._MAX_SUMS
 
 
+def test_counts_that_grow_when_they_are_read_are_limited(
+    world: PlacedPodsFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(100):
+        world.state.placed.counter(App(f"app-{i}"), 3)
+    monkeypatch.setattr(placed, "KEEP_BYTES", 100_000)
+    assert len(world.state.placed._counts) == 100
+    for i in range(100):
+        world.count(f"app-{i}")
+    counts = world.state.placed._counts.values()
+    assert len(counts) < 100
+    assert sum(counter.bytes for counter in counts) < 100_000 + placed._UNACCOUNTED * 2_200
+
+
 def test_number_of_counts_that_a_placed_pod_updates_is_limited(
     world: PlacedPodsFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
