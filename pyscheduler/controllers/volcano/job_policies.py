@@ -58,12 +58,13 @@ def triggered(
         policy = policies.of(event)
         if policy is None:
             continue
+        delay = _remaining(policy, event, now)
+        if delay > 0:  # targets of many delayed events would take long
+            delayed.append(Triggered(policy.action, event.reason, delay=delay))
+            continue
         targets = tuple(_targets(policy.action, event, pods))
         if targets or policy.action not in (RESTART_TASK, RESTART_POD):
-            found = Triggered(policy.action, event.reason, targets, _remaining(policy, event, now))
-            if found.delay <= 0:
-                return found
-            delayed.append(found)
+            return Triggered(policy.action, event.reason, targets)
     return min(delayed, key=lambda each: each.delay, default=None)
 
 

@@ -17,6 +17,7 @@ from pyscheduler.config.durations import parse_duration
 from pyscheduler.controllers.volcano.job_plugins import ArgumentError, JobPlugins, read_plugins
 
 ANY_EVENT, POD_FAILED, POD_EVICTED, POD_PENDING = "*", "PodFailed", "PodEvicted", "PodPending"
+_MAX_TIMEOUT_LENGTH = 64
 TASK_COMPLETED, UNKNOWN = "TaskCompleted", "Unknown"
 ABORT, TERMINATE, COMPLETE = "AbortJob", "TerminateJob", "CompleteJob"
 RESTART_JOB, RESTART_TASK, RESTART_POD = "RestartJob", "RestartTask", "RestartPod"
@@ -52,6 +53,9 @@ class Policy(ApiObject, frozen=True):
     @property
     def delay(self) -> float:
         """Seconds for which an event must last before the action."""
+        # Tenants write it, and a long text takes very long to parse.
+        if self.timeout and len(self.timeout) > _MAX_TIMEOUT_LENGTH:
+            raise ValueError(f"must have at most {_MAX_TIMEOUT_LENGTH} characters")
         return parse_duration(self.timeout) if self.timeout else 0.0
 
 
