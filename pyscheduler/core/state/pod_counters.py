@@ -207,13 +207,8 @@ class RowCounter(PodCounter[int]):
             for node, number in pods.nodes.items():
                 self.add(node.row, number, value)
             return
-        if len(pods.nodes) <= self.cells.max_sparse:
-            for node, number in pods.nodes.items():
-                self.cells.add(node.row, number * value)
-        else:
-            _, rows, numbers = placed.in_rows(pods)
-            self.cells.fit(int(rows.max()) + 1)
-            self.cells.array()[rows] += value * numbers
+        _, rows, numbers = placed.in_rows(pods)
+        self.cells.add_all(rows, value * numbers)
         self._drop_changes()
 
     def _drop_changes(self) -> None:
@@ -245,9 +240,7 @@ class SumsByDomain:
     def total(self) -> int:
         """Current sum over all domains."""
         if self._total is None:
-            ids = self.domains.ids
-            rows, numbers = self._counter.cells.nonzero(len(ids))
-            self._total = int(numbers[ids.take(rows) != NO_DOMAIN].sum())
+            self._total = int(self._amounts()[1].sum())
         return self._total
 
     @property
@@ -269,17 +262,16 @@ class SumsByDomain:
 
     def _summed(self) -> SparseColumn:
         if self._cells is None:
-            ids = self.domains.ids
-            rows, numbers = self._counter.cells.nonzero(len(ids))
-            cells = SparseColumn(self.domains.size)
-            if len(rows) <= cells.max_sparse:
-                for domain, number in zip(ids.take(rows).tolist(), numbers.tolist(), strict=True):
-                    if domain != NO_DOMAIN:
-                        cells.add(domain, number)
-            else:
-                cells.array()[:] = self.domains.of_nodes(rows).sum(numbers)
-            self._cells = cells
+            self._cells = SparseColumn(self.domains.size)
+            self._cells.add_all(*self._amounts())
         return self._cells
+
+    def _amounts(self) -> tuple[NDArray[np.intp], Ints]:
+        """Return the domain of each row that is not 0, and its number, except those without a domain."""
+        ids = self.domains.ids
+        rows, numbers = self._counter.cells.nonzero(len(ids))
+        domains = ids.take(rows)
+        return domains[domains != NO_DOMAIN], numbers[domains != NO_DOMAIN]
 
     def add(self, row: int, amount: int) -> None:
         """Add an amount in a row, which may be that of a node added since."""

@@ -1,4 +1,4 @@
-"""A column that takes memory only for numbers that are not 0, as long as these are few and nobody reads all of them."""
+"""Columns of mostly zeros: a dictionary of the other numbers, until an array is read or would be smaller."""
 
 from __future__ import annotations
 
@@ -33,11 +33,6 @@ class SparseColumn:
         """Memory of the numbers in bytes."""
         return _ENTRY_BYTES * len(self._numbers) if self._array is None else self._array.nbytes
 
-    @property
-    def max_sparse(self) -> int:
-        """Number of cells that are not 0 above which there is an array."""
-        return max(_MIN_SPARSE, self._capacity // _CELLS_PER_ENTRY)
-
     def array(self) -> Ints:
         """Return all numbers, and 0 for indices to come; it includes later changes until `fit` needs a longer one."""
         if self._array is None:
@@ -63,7 +58,7 @@ class SparseColumn:
 
     @property
     def nonzero_count(self) -> int:
-        """How many numbers are not 0."""
+        """Number of cells that are not 0."""
         return len(self._numbers) if self._array is None else int(np.count_nonzero(self._array))
 
     def fit(self, n: int) -> None:
@@ -81,7 +76,20 @@ class SparseColumn:
             self._array[index] += amount
         elif number := self._numbers.get(index, 0) + amount:
             self._numbers[index] = number
-            if len(self._numbers) > self.max_sparse:
+            if len(self._numbers) > self._max_entries:
                 self.array()
         else:
             self._numbers.pop(index, None)
+
+    def add_all(self, indices: NDArray[np.intp], amounts: Ints) -> None:
+        """Add amounts to many numbers; an index may occur several times."""
+        if self._array is None and len(indices) <= self._max_entries:
+            for index, amount in zip(indices.tolist(), amounts.tolist(), strict=True):
+                self.add(index, amount)
+        elif len(indices):
+            self.fit(int(indices.max()) + 1)
+            np.add.at(self.array(), indices, amounts)
+
+    @property
+    def _max_entries(self) -> int:
+        return max(_MIN_SPARSE, self._capacity // _CELLS_PER_ENTRY)
