@@ -9,7 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from pyscheduler.cli.evaluate import Evaluator
-from pyscheduler.core.evaluation import score_plugins
+from pyscheduler.core.framework import score_plugins
 from tests.conformance.bindings import bindings
 from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.replay import schedule

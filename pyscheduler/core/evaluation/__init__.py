@@ -1,1 +1,1 @@
-"""Calls of Score plugins, and the evaluation of a pod without cached results."""
+"""The evaluation of a pod without cached results."""

@@ -18,9 +18,9 @@ from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import Skip, Status
 from pyscheduler.api.plugin import FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.evaluation.score_plugins import are_few, run_normalize, run_score, run_score_on_table
 from pyscheduler.core.framework.plugin_calls import call_plugin
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.framework.score_plugins import are_few, run_normalize, run_score, run_score_on_table
 from pyscheduler.core.result_cache.row_filters import run_filter, run_filter_on_table
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow

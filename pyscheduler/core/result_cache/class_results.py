@@ -19,10 +19,10 @@ from pyscheduler.api.plugin import FilterPlugin, Plugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.api.topology import NodeEquivalence
-from pyscheduler.core.evaluation.score_plugins import rescale, run_normalize, run_score_on_table
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile, Weighted
+from pyscheduler.core.framework.score_plugins import rescale, run_normalize, run_score_on_table
 from pyscheduler.core.result_cache.class_totals import ClassTotals
 from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
 from pyscheduler.core.result_cache.row_filters import run_filter_on_table

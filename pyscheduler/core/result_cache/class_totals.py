@@ -13,7 +13,7 @@ import numpy as np
 
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.normalize import Scores
-from pyscheduler.core.evaluation.score_plugins import FEW, NO_SCORES
+from pyscheduler.core.framework.score_plugins import FEW, NO_SCORES
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.row_scores import TopScores

@@ -24,12 +24,12 @@ from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.reads import Reads
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
-from pyscheduler.core.evaluation.score_plugins import FEW, are_few
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import is_keyed, reads_of
 from pyscheduler.core.framework.result_checks import check_statuses
+from pyscheduler.core.framework.score_plugins import FEW, are_few
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Scope, invalidation_scopes
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import copy_if_shared, grown, share

@@ -16,8 +16,8 @@ from msgspec import Struct
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod, PodSignature
-from pyscheduler.core.evaluation.score_plugins import FEW, are_few
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.framework.score_plugins import FEW, are_few
 from pyscheduler.core.result_cache.invalidation import DirtyRows, NodeReaders
 from pyscheduler.core.result_cache.row_filters import SPARE_STATUSES, RowFilter, RowFilters, row_filters
 from pyscheduler.core.result_cache.row_scores import RowScores

@@ -21,7 +21,10 @@ from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.reads import Reads
 from pyscheduler.api.return_values import check_score
-from pyscheduler.core.evaluation.score_plugins import (
+from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.profile import Profile, Weighted, reads_of
+from pyscheduler.core.framework.score_plugins import (
     NO_SCORES,
     are_few,
     check_range,
@@ -29,9 +32,6 @@ from pyscheduler.core.evaluation.score_plugins import (
     raise_out_of_range,
     run_score_on_table,
 )
-from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
-from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import Profile, Weighted, reads_of
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, Change, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.result_cache.row_filters import select_rows
 from pyscheduler.core.result_cache.score_column import ScoreColumn

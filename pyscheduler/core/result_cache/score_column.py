@@ -13,7 +13,11 @@ from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.reads import Reads
-from pyscheduler.core.evaluation.score_plugins import (
+from pyscheduler.core.framework.evaluation_counts import EvaluationCounter
+from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.profile import Weighted
+from pyscheduler.core.framework.score_plugins import (
     NO_SCORES,
     NORMALIZE,
     are_few,
@@ -24,10 +28,6 @@ from pyscheduler.core.evaluation.score_plugins import (
     run_score,
     run_score_on_table,
 )
-from pyscheduler.core.framework.evaluation_counts import EvaluationCounter
-from pyscheduler.core.framework.plugin_calls import call_guarded
-from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.result_cache.invalidation import NODE, USAGE, DirtyRows, Scope, invalidation_scopes
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import copy_if_shared, grown, share

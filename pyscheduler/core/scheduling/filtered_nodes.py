@@ -14,8 +14,8 @@ from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.evaluation.score_plugins import are_few
 from pyscheduler.core.evaluation.uncached_evaluation import filter_node, filter_with_nominated_pods, rejected_rows
+from pyscheduler.core.framework.score_plugins import are_few
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.scheduling.competing_pods import reject_by_room
 from pyscheduler.core.scheduling.extension_points import PreFilterResult

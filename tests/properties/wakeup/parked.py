@@ -11,7 +11,7 @@ from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
-from pyscheduler.core.evaluation import score_plugins
+from pyscheduler.core.framework import score_plugins
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
