@@ -11,12 +11,14 @@ import math
 import sys
 import time
 import traceback
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TextIO
 
 import msgspec
 
+from pyscheduler.api import ApiError
 from pyscheduler.clock import SystemClock
+from pyscheduler.core.framework.plugin_failure import raised_at
 from pyscheduler.texts import encodable, text_of
 from pyscheduler.truncation import truncated
 
@@ -25,6 +27,8 @@ FORMATS = ("text", "json")
 
 PERIOD_SECONDS = 60.0
 """Time in which a key has one line, or a burst of them."""
+_KIND_FIELDS = ("plugin", "point", "url", "resource", "kind")
+"""Fields that name a part of the configuration or of the API."""
 _BURST = 10
 """Lines of one kind of failure in a period: enough to name the objects if there are few."""
 _MAX_KEYS = 1000
@@ -100,7 +104,8 @@ class RateLimit:
 class LimitedLog:
     """Logger of failures that repeat, such as for each pod: ten lines a minute for each message and kind of failure.
 
-    The kind is the type of the error, with the status and the reason of the API server; so a tenant cannot vary it.
+    The kind is the type of the error, the status and reason of the API server, and the fields of `_KIND_FIELDS`; so a
+    tenant cannot vary it, and one plugin or extender does not hide another. Of a crash, the line of code counts too.
     """
 
     def __init__(self, name: str, clock: Callable[[], float] = SystemClock.now) -> None:
@@ -113,21 +118,23 @@ class LimitedLog:
         if suppressed is not None:
             self._log.info(message, 0, **fields, **suppressed)
 
-    def warning(self, message: str, /, error: BaseException | None = None, **fields: object) -> None:
-        """Log a line as `Log.warning`, unless there were too many of this kind."""
-        suppressed = self._limit.take((message, _kind(error)))
+    def warning(self, message: str, /, error: BaseException | None = None, **fields: object) -> bool:
+        """Log a line as `Log.warning`, unless there were too many of this kind. Return True if it was written."""
+        suppressed = self._limit.take((message, _kind(error, fields)))
         if suppressed is not None:
             self._log.warning(message, error, **fields, **suppressed)
+        return suppressed is not None
 
     def crash(self, message: str, /, error: BaseException, **fields: object) -> None:
         """Log a line as `Log.crash`, unless there were too many of this kind."""
-        suppressed = self._limit.take((message, _kind(error)))
+        suppressed = self._limit.take((message, _kind(error, fields), raised_at(error)))
         if suppressed is not None:
             self._log.crash(message, error, **fields, **suppressed)
 
 
-def _kind(error: BaseException | None) -> Hashable:
-    return type(error), getattr(error, "status", None), getattr(error, "reason", None)
+def _kind(error: BaseException | None, fields: Mapping[str, object]) -> Hashable:
+    answer = (error.status, error.reason) if isinstance(error, ApiError) else None
+    return type(error), answer, *[str(fields.get(name)) for name in _KIND_FIELDS]
 
 
 def get(name: str) -> Log:

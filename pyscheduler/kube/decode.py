@@ -121,9 +121,9 @@ class Refusals:
             return
         if len(self._last) >= _REMEMBERED:
             self._last.clear()
-        self._last[key] = text
         where = f"{namespace}/{name}" if namespace else name
-        self._log.warning(message, problem, resource=resource, object=where or "unknown")
+        if self._log.warning(message, problem, resource=resource, object=where or "unknown"):
+            self._last[key] = text
 
 
 class _ListMeta(msgspec.Struct):

@@ -107,3 +107,40 @@ def test_repeating_failure_has_ten_lines_a_minute_for_each_kind(caplog: pytest.L
     now[0] = logs.PERIOD_SECONDS
     log.warning("Binding failed", ApiError(409, "Conflict", "again"), pod="last")
     assert caplog.records[-1].__dict__["fields"] == {"err": "again", "pod": "last", "suppressed": 40}
+
+
+def test_failure_of_one_extender_or_plugin_does_not_hide_that_of_another(caplog: pytest.LogCaptureFixture) -> None:
+    log = logs.LimitedLog("extenders", lambda: 0.0)
+    for _ in range(50):
+        log.warning("Extender call failed", ValueError("refused"), url="https://a")
+        log.warning("Extender call failed", ValueError("refused"), url="https://b", plugin="P")
+    urls = [record.__dict__["fields"]["url"] for record in caplog.records]
+    assert (urls.count("https://a"), urls.count("https://b")) == (10, 10)
+
+
+def test_crash_at_one_line_of_code_does_not_hide_that_at_another(caplog: pytest.LogCaptureFixture) -> None:
+    log, empty = logs.LimitedLog("controllers", lambda: 0.0), dict[str, int]()
+    for number in range(100):
+        try:
+            if number % 2:
+                empty.pop("first")
+            else:
+                empty.pop("second")
+        except KeyError as error:
+            log.crash("Failed to sync", error)
+    assert len(caplog.records) == 20
+
+
+class OddError(Exception):
+    """Error of a plugin's library, with a reason of any type."""
+
+    def __init__(self, reason: object) -> None:
+        super().__init__("odd")
+        self.reason = reason
+
+
+def test_reasons_of_other_errors_than_those_of_the_api_server_are_no_kinds(caplog: pytest.LogCaptureFixture) -> None:
+    log = logs.LimitedLog("api-calls", lambda: 0.0)
+    for number in range(50):
+        log.warning("Failed to make an API call of a plugin", OddError({"text": number}))
+    assert len(caplog.records) == 10

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from pyscheduler import logs
 from pyscheduler.api import ApiError, ApiWriter
 from pyscheduler.controllers import key_queue, status_writer
 from pyscheduler.controllers.handlers import POD_GROUPS
@@ -195,3 +196,17 @@ async def test_failure_that_repeats_for_each_object_has_ten_lines_a_minute(
         monkeypatch.setattr(module, "BATCH_SECONDS", 0.0)
     await fail(RejectingApi())
     assert len(caplog.records) == LINES
+
+
+def test_problem_that_the_limit_suppressed_is_logged_later(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = Refusals()
+    for name in NAMES:
+        refusals.report("pods", "default", name, ValueError(f"quantity {name}"))
+    refusals.report("nodes", "", "worker-7", ValueError("quantity of the node"))
+    assert caplog.records[-1].__dict__["fields"]["object"] == "worker-7"
+    monkeypatch.setattr(logs, "PERIOD_SECONDS", 0.0)
+    for name in NAMES:
+        refusals.report("pods", "default", name, ValueError(f"quantity {name}"))
+    assert len(caplog.records) == LINES + 1 + FAILURES - LINES
