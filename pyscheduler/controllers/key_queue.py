@@ -32,17 +32,16 @@ class KeyQueue(Generic[K]):
         self._wake.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Queue a key later; of several times the earliest counts, as `process` adds the key again if needed."""
-        loop, timer = asyncio.get_running_loop(), self._timers.get(key)
+        """Queue a key later; of several times the earliest counts, until it is processed and may be added again."""
+        self._add_at(key, asyncio.get_running_loop().time() + seconds)
+
+    def _add_at(self, key: K, time: float) -> None:
+        timer = self._timers.get(key)
         if timer is not None:
-            if timer.when() <= loop.time() + seconds:
+            if timer.when() <= time:
                 return
             timer.cancel()
-        self._timers[key] = loop.call_later(seconds, self._expire, key)
-
-    def _expire(self, key: K) -> None:
-        del self._timers[key]
-        self.add(key)
+        self._timers[key] = asyncio.get_running_loop().call_at(time, self.add, key)
 
     async def run(self) -> None:
         """Process keys until cancelled."""
@@ -52,6 +51,9 @@ class KeyQueue(Generic[K]):
             self._wake.clear()
             batch, self._pending = self._pending, {}
             for key in batch:
+                timer = self._timers.pop(key, None)
+                if timer is not None:
+                    timer.cancel()
                 try:
                     await self._process(key)
                 except ApiError as problem:
@@ -59,6 +61,8 @@ class KeyQueue(Generic[K]):
                     self.add_after(key, RETRY_SECONDS)
                 except Exception as error:
                     self._log.crash("Failed to sync", error, kind=self._name, object=_text(key))
+                    if timer is not None and timer.when() > asyncio.get_running_loop().time():
+                        self._add_at(key, timer.when())
 
 
 def _text(key: Hashable) -> str:

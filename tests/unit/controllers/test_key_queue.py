@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,8 @@ async def test_of_several_delays_of_a_key_the_shortest_counts(monkeypatch: pytes
         if key == "b":
             done.set()
 
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
     queue: KeyQueue[str] = KeyQueue("test", process)
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(queue.run())
@@ -66,3 +69,29 @@ async def test_of_several_delays_of_a_key_the_shortest_counts(monkeypatch: pytes
         await done.wait()
         running.cancel()
     assert processor.keys == ["a", "b"]
+    assert problems == []
+
+
+@pytest.mark.parametrize(("problem", "timers"), [(None, []), (ValueError("bug"), ["a"])], ids=["processed", "a bug"])
+async def test_processed_key_keeps_no_timer_unless_processing_it_failed(
+    problem: Exception | None, timers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_queue, "BATCH_SECONDS", 0.0)
+    processor, done = Processor(*[problem] if problem else []), asyncio.Event()
+
+    async def process(key: str) -> None:
+        if key == "last":
+            done.set()
+        else:
+            await processor(key)
+
+    queue: KeyQueue[str] = KeyQueue("test", process)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(queue.run())
+        queue.add_after("a", 3600.0)
+        queue.add("a")
+        queue.add("last")
+        await done.wait()
+        running.cancel()
+    assert processor.keys == ["a"]
+    assert [*queue._timers] == timers
