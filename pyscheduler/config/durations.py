@@ -8,7 +8,7 @@ _UNITS = {"ns": 10**-9, "us": 10**-6, "µs": 10**-6, "μs": 10**-6, "ms": 10**-3
 _SMALL = (("ms", 10**3), ("µs", 10**6), ("ns", 10**9))
 _MOST = 2**63 / 10**9
 """Largest duration in seconds: Go stores nanoseconds in 64 bits."""
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+\Z")
 
 

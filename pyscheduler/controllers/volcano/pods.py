@@ -130,10 +130,10 @@ def _since(pod: WatchedPod) -> str:
     if pod.status.phase != FAILED:
         return created
     states = [each.state for each in pod.status.container_statuses or () if each.state]
-    times = [state.terminated.finished_at for state in states if state.terminated]
+    times = [state.terminated.finished_at for state in states if state.terminated and state.terminated.finished_at]
     # A pod that the kubelet rejects or evicts may have no container that has finished.
-    times += [each.last_transition_time for each in pod.status.conditions or ()]
-    return max((created, *filter(None, times)))
+    times = times or [each.last_transition_time for each in pod.status.conditions or () if each.last_transition_time]
+    return max((created, *times))
 
 
 def _number(text: str | None) -> int:

@@ -76,6 +76,10 @@ def test_scheduler_of_a_job_without_a_name_is_volcano() -> None:
             'spec.policies[0].timeout: Invalid value: "soon" is not a duration such as 15s, 1m30s or 500ms',
         ),
         (
+            {"policies": [policy("PodFailed", "AbortJob", timeout="1" * 500_000)]},
+            "spec.policies[0].timeout: Invalid value: must have at most 64 characters",
+        ),
+        (
             {"policies": [policy("PodFailed", "AbortJob", timeout="-1m")]},
             "spec.policies[0].timeout: Invalid value: -1m: must not be negative",
         ),

@@ -73,6 +73,15 @@ def test_group_and_queue_are_annotations(annotations: dict[str, str], group: str
             id="its last container has finished",
         ),
         pytest.param(
+            {
+                "phase": "Failed",
+                "containerStatuses": [{"state": {"terminated": {"finishedAt": "2026-01-01T00:00:09Z"}}}],
+                "conditions": [{"type": "example.com/gate", "lastTransitionTime": "2026-01-01T00:09:00Z"}],
+            },
+            "2026-01-01T00:00:09Z",
+            id="a condition changes later",
+        ),
+        pytest.param(
             {"phase": "Failed", "conditions": [{"type": "Ready", "lastTransitionTime": "2026-01-01T00:00:05Z"}]},
             "2026-01-01T00:00:05Z",
             id="evicted by the kubelet",
