@@ -65,7 +65,10 @@ class HttpServer:
         try:
             await self._server.start()
         except OSError as problem:
-            reason = (os.strerror(problem.errno) if problem.errno else str(problem)).lower()
+            # A name that does not resolve has a negative number, of which os.strerror knows nothing.
+            number = problem.errno or 0
+            known = os.strerror(number) if number > 0 else problem.strerror or str(problem)
+            reason = known.partition(" (while ")[0].lower()
             raise ServerProblem(
                 f"cannot serve health and metrics on {self._address}:{self.port}: {reason}; "
                 "choose another with --bind-address and --secure-port"

@@ -12,6 +12,7 @@ from pyscheduler.shell.serving import health
 from pyscheduler.shell.serving.health import Checks
 from pyscheduler.shell.serving.http import HttpServer, ServerProblem, json_page, metrics_page, number
 from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.webserver import WebServer
 
 
 class Served:
@@ -130,6 +131,15 @@ async def test_page_allows_only_reads_unless_registered_with_a_method(served: Se
 )
 async def test_number_in_the_query(served: Served, query: str, answer: tuple[int, str]) -> None:
     assert await served.get(f"/count{query}") == answer
+
+
+async def test_address_that_does_not_resolve_is_reported(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(_: WebServer) -> None:
+        raise OSError(-2, "Name or service not known (while attempting to bind on address ('nowhere', 0))")
+
+    monkeypatch.setattr(WebServer, "start", start)
+    with pytest.raises(ServerProblem, match="on nowhere:0: name or service not known; choose another"):
+        await HttpServer({}, served._guard, "nowhere", 0).start()
 
 
 async def test_port_in_use_is_reported_in_one_line(served: Served) -> None:
