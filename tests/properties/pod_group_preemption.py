@@ -4,7 +4,7 @@ everything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from hypothesis import strategies as st
@@ -68,6 +68,25 @@ CASES = st.builds(
 )
 
 
+_SINGLE_PODS = st.builds(
+    Workload, st.sampled_from(((1,), (1,), (2,))), st.just(False), st.sampled_from((0, 0, 1)), st.just(0)
+)
+_DIFFERENT_MEMBERS = st.builds(
+    Workload,
+    st.lists(st.integers(2, 5), min_size=2, max_size=4).map(tuple),
+    st.booleans(),
+    st.just(PRIORITY),
+    st.just(0),
+)
+CASES_OF_DIFFERENT_MEMBERS = st.builds(
+    Case,
+    st.lists(st.integers(3, 6), min_size=2, max_size=4).map(tuple),
+    st.lists(_SINGLE_PODS, min_size=6, max_size=14).map(_by_priority),
+    _DIFFERENT_MEMBERS,
+)
+"""Cases with many units, of which a member needs the room of some."""
+
+
 class Outcome:
     """Run of a case. A pod that would fit where victims are terminating arrives while they do."""
 
@@ -99,8 +118,11 @@ class Outcome:
         """Number of steps after which the scheduler can be restarted."""
         return self._steps
 
-    def check(self) -> None:
-        """Check that the group is bound if it fits at all, and that no pod is evicted in vain."""
+    def check(self, *, elsewhere: bool = True) -> None:
+        """Check that the group is bound if it fits at all, and that no pod is evicted in vain.
+
+        With `elsewhere`, a victim is evicted in vain if the group would fit on other nodes than it does without it.
+        """
         high = self.case.preemptor
         evictable = {name for name in self.before if self._workload(name).priority < high.priority}
         assert self.victims <= evictable, f"{self.victims - evictable} must not be evicted"
@@ -108,9 +130,9 @@ class Outcome:
         assert (len(self.bound) >= high.minimum) is fits, f"{self.bound} have a node, {fits=}"
         assert fits or not self.victims, f"{self.victims} were evicted for nothing"
         for i, workload in enumerate(self.case.workloads):
-            self._check_workload(f"w{i}", workload)
+            self._check_workload(f"w{i}", workload, self._fits_without if elsewhere else self._fits_beside_members)
 
-    def _check_workload(self, name: str, workload: Workload) -> None:
+    def _check_workload(self, name: str, workload: Workload, fits_without: Callable[[Collection[str]], bool]) -> None:
         """Check that a workload lost no more than was needed."""
         pods = [f"{name}-{i}" for i in range(len(workload.sizes)) if f"{name}-{i}" in self.before]
         rest = len(set(pods) - self.victims)
@@ -118,18 +140,31 @@ class Outcome:
         spared = [{each} for each in self.victims.intersection(pods)] if rest else [{*pods[: workload.minimum]}]
         for each in spared:
             if each and each <= self.victims:
-                assert not self._fits_without(self.victims - each), f"{each} were evicted for nothing"
+                assert not fits_without(self.victims - each), f"{each} were evicted for nothing"
 
     def _workload(self, name: str) -> Workload:
         return self.case.workloads[int(name.partition("-")[0].removeprefix("w"))]
 
     def _fits_without(self, removed: Collection[str]) -> bool:
         """Return True if the group would have fitted if these pods had not been in the cluster."""
+        free = self._free_without(removed)
+        return any_fit([1000 * size for size in self.case.preemptor.sizes], self.case.preemptor.minimum, free)
+
+    def _fits_beside_members(self, removed: Collection[str]) -> bool:
+        """Return True if the bound members would have fitted on their nodes without these pods."""
+        free = self._free_without(removed)
+        for name in self.bound:
+            size = self.case.preemptor.sizes[int(name.partition("-")[2])]
+            free[int(self.cluster.assignments[name][1:])] -= 1000 * size
+        return min(free) >= 0
+
+    def _free_without(self, removed: Collection[str]) -> list[int]:
+        """Return what each node would have had free without these pods, in millicpu."""
         free = [1000 * cpu for cpu in self.case.nodes]
         for name, node_name in self.before.items():
             if name not in removed:
                 free[int(node_name[1:])] -= 1000 * self._workload(name).sizes[int(name.partition("-")[2])]
-        return any_fit([1000 * size for size in self.case.preemptor.sizes], self.case.preemptor.minimum, free)
+        return free
 
 
 def _filler() -> Manifest:

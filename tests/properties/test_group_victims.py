@@ -16,10 +16,10 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import preemption
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.eviction_units import eviction_units
-from pyscheduler.core.pod_groups.removal_order import PutBackBound
+from pyscheduler.core.pod_groups.removal_order import PutBackBound, RoomBesideMembers
 from tests.properties.batch_model import CHANGES, BatchCluster, cases, jobs
 from tests.properties.batch_model import Case as BatchCase
-from tests.properties.pod_group_preemption import CASES, Case, Outcome
+from tests.properties.pod_group_preemption import CASES, CASES_OF_DIFFERENT_MEMBERS, Case, Outcome
 from tests.properties.profiles import assert_caught, quick
 
 MANY = 1 << 40
@@ -60,6 +60,19 @@ def check_victims_with_queues(case: BatchCase) -> None:
         assert found == evictions(case)
 
 
+def check_victims_of_large_group(case: Case) -> None:
+    """Check the victims of a group that is too large for a dry run without each of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preemption, "_FEW", 0)
+        Outcome(case).check(elsewhere=False)
+
+
+@quick(60)
+@given(CASES | CASES_OF_DIFFERENT_MEMBERS)
+def test_large_group_evicts_none_with_room_beside_its_members(case: Case) -> None:
+    check_victims_of_large_group(case)
+
+
 @quick(60)
 @given(CASES)
 def test_victims_are_those_of_the_plain_form(case: Case) -> None:
@@ -76,3 +89,8 @@ def test_bound_that_is_too_low_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     without = PutBackBound.without
     monkeypatch.setattr(PutBackBound, "without", lambda self, unit: without(self, unit) - 1)
     assert_caught(check_victims, CASES, AssertionError)
+
+
+def test_victims_with_room_beside_members_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RoomBesideMembers, "put_back", lambda *_: False)
+    assert_caught(check_victims_of_large_group, CASES_OF_DIFFERENT_MEMBERS, AssertionError)

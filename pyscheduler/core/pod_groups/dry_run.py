@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod
@@ -19,10 +19,12 @@ def place_without(
     members: Iterable[QueuedPod],
     removed: Iterable[Pod],
     within: Mask | None = None,
+    fixed: Mapping[str, int] | None = None,
 ) -> Steps[dict[str, str] | None]:
     """Return the name of the node of each member that is placed without these pods, by UID; None if the group fails.
 
-    All of it is undone, also if the steps are closed.
+    `fixed` are the rows of the only nodes on which members may be placed, by UID. All of it is undone, also if the
+    steps are closed.
     """
     with state.dry_run() as roll_back:
         for i, pod in enumerate(removed, 1):
@@ -30,7 +32,7 @@ def place_without(
                 yield
             state.remove(pod.uid)
         try:
-            fits = yield from search.run(members, within)
+            fits = yield from (search.run(members, within) if fixed is None else search.repeat(members, fixed))
             nodes = {assumed.pod.uid: assumed.node_name for assumed in search.placed}
             yield from search.undo_in_steps()
         finally:

@@ -16,7 +16,7 @@ fit would strand room that only a large member needs (volcano#1297); the order a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -175,21 +175,27 @@ class PlacementSearch:
         except PluginFailed as failed:
             return self._fail_by_plugin(members, failed)
         for each in ranked:
-            if (yield from self._repeat(members, each)):
+            self.failures = dict(each.failures)
+            if (yield from self.repeat(members, each.nodes)):
                 return True
         return False
 
-    def _repeat(self, members: Iterable[QueuedPod], placement: ScoredPlacement) -> Steps[bool]:
-        """Place the members as they were before. Return False if one does not fit any more; then none is placed."""
+    def repeat(self, members: Iterable[QueuedPod], nodes: Mapping[str, int]) -> Steps[bool]:
+        """Place the members with a row here, by UID, on the nodes of these rows; yields after some members.
+
+        Return True if all of them fit there and are enough; otherwise none is placed.
+        """
         by_uid = {queued.pod.uid: queued for queued in members}
-        self.failures = dict(placement.failures)
-        for uid, row in placement.nodes.items():
+        for uid, row in nodes.items():
             yield from self._step.pause()
             if (failure := self.place(by_uid[uid], row)) is not None:
                 self.failures[uid] = failure
-                yield from self.undo_in_steps()
-                return False
-        return True
+                break
+        else:
+            if not self.is_short(()):
+                return True
+        yield from self.undo_in_steps()
+        return False
 
     def _fail_by_plugin(self, members: Iterable[QueuedPod], failed: PluginFailed) -> bool:
         """Undo the placement because a plugin failed, and return False."""

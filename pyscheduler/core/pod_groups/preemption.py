@@ -8,6 +8,7 @@ Nothing is evicted or nominated before that is known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -31,7 +32,7 @@ from pyscheduler.core.pod_groups.eviction_units import (
 )
 from pyscheduler.core.pod_groups.min_run_time import MinRunTime
 from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.pod_groups.removal_order import PutBackBound, RemovalOrder, fewest
+from pyscheduler.core.pod_groups.removal_order import PutBackBound, RemovalOrder, RoomBesideMembers, fewest
 from pyscheduler.core.pod_groups.room import free_amounts
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
@@ -262,13 +263,9 @@ class GroupPreemptionSearch:
         self, removed: Sequence[EvictionUnit], terminating: Sequence[Pod]
     ) -> Steps[list[EvictionUnit]]:
         """Put units back, the most important first, as long as the group still fits (kube-scheduler's reprieve)."""
-        needed, count = list(removed), self._context.groups.needed_count(self._group)
+        needed, count = [*removed], self._context.groups.needed_count(self._group)
         if len(self._members) * len(needed) > _FEW:
-            nodes = set(((yield from self._place(needed, terminating)) or {}).values())
-            on_nodes = [unit for unit in needed if any(self._is_on(pod, nodes) for pod in unit.pods)]
-            if (yield from self._place(on_nodes, terminating)) is None:
-                return needed
-            needed = on_nodes
+            needed = yield from self._beside_members(needed, terminating, count)
         bound = PutBackBound(self._context.state, self._least, needed, terminating, self._nominated())
         dry_runs = _FEW // len(self._members)
         for i, unit in enumerate(reversed(needed), 1):
@@ -285,16 +282,42 @@ class GroupPreemptionSearch:
                 bound.put_back(unit)
         return needed
 
-    def _is_on(self, pod: Pod, names: Iterable[str]) -> bool:
-        node = self._context.state.node_of(pod.uid)
-        return node is not None and node.name in names
+    def _beside_members(
+        self, removed: list[EvictionUnit], terminating: Sequence[Pod], count: int
+    ) -> Steps[list[EvictionUnit]]:
+        """Put back the units for which there is room beside the members, where these are placed without all of them.
 
-    def _place(self, removed: Iterable[EvictionUnit], terminating: Iterable[Pod]) -> Steps[dict[str, str] | None]:
-        """Return the node of each member that is placed without these pods; None if the group does not fit."""
+        Only `count` members have to be placed, unless some of their roles or subgroups would lack others.
+        """
+        nodes = (yield from self._place(removed, terminating)) or {}
+        state = self._context.state
+        rows = {uid: node.row for uid, name in nodes.items() if (node := state.info(name)) is not None}
+        for most in sorted({min(count, len(rows)), len(rows)}):
+            fixed = dict(islice(rows.items(), most))
+            placed = [(fixed[pod.uid], pod) for pod in self._pods if pod.uid in fixed]
+            room = RoomBesideMembers(state, removed, terminating, placed, self._nominated())
+            needed = list[EvictionUnit]()
+            for i, unit in enumerate(reversed(removed), 1):
+                if i % steps.RECORDS_PER_STEP == 0:
+                    yield
+                if not room.put_back(unit):
+                    needed.append(unit)
+            needed.reverse()
+            if (yield from self._place(needed, terminating, fixed)) is not None:
+                return needed
+        return removed  # something else than resources is missing
+
+    def _place(
+        self, removed: Iterable[EvictionUnit], terminating: Iterable[Pod], fixed: Mapping[str, int] | None = None
+    ) -> Steps[dict[str, str] | None]:
+        """Return the node of each member that is placed without these pods; None if the group does not fit.
+
+        `fixed` are the rows of the only nodes on which members may be placed, by UID.
+        """
         gone = [*terminating, *_pods_of(removed)]
         if self._has_queue and (yield from self._is_over_quota_without(gone)):
             return None
-        return (yield from self._place_without(gone, gone if self._has_queue else ()))
+        return (yield from self._place_without(gone, gone if self._has_queue else (), fixed))
 
     def _is_over_quota_without(self, gone: Sequence[Pod]) -> Steps[bool]:
         """Return True if the queue does not admit the group, even without what these pods have allocated."""
@@ -305,28 +328,35 @@ class GroupPreemptionSearch:
         yield from groups.report_usage_in_steps()
         return is_over
 
-    def _place_without(self, gone: Sequence[Pod], unused: Sequence[Pod]) -> Steps[dict[str, str] | None]:
+    def _place_without(
+        self, gone: Sequence[Pod], unused: Sequence[Pod], fixed: Mapping[str, int] | None = None
+    ) -> Steps[dict[str, str] | None]:
         """Return the node of each member that is placed without these pods; None if there is too little room.
 
-        What the `unused` pods have allocated of quotas does not count.
+        What the `unused` pods have allocated of quotas does not count. `fixed` as in `_place`.
         """
         last = self._last_placement
         key = frozenset(pod.uid for pod in gone), frozenset(pod.uid for pod in unused)
         if last is not None and last[0] == key:
             return last[1]
-        nodes = yield from self._run_without(placement_search(self._context, self._group, self._now), gone, unused)
+        search = placement_search(self._context, self._group, self._now)
+        nodes = yield from self._run_without(search, gone, unused, fixed)
         if nodes is not None:
             self._last_placement = key, nodes
         return nodes
 
     def _run_without(
-        self, search: PlacementSearch, gone: Sequence[Pod], unused: Sequence[Pod]
+        self,
+        search: PlacementSearch,
+        gone: Sequence[Pod],
+        unused: Sequence[Pod],
+        fixed: Mapping[str, int] | None = None,
     ) -> Steps[dict[str, str] | None]:
         """Return the node of each member that the search places without these pods, and undo it; None if it fails."""
         groups = self._context.groups
         with groups.without_usage(unused):
             yield from groups.report_usage_in_steps()
-            nodes = yield from place_without(self._context.state, search, self._members, gone)
+            nodes = yield from place_without(self._context.state, search, self._members, gone, fixed=fixed)
         yield from groups.report_usage_in_steps()
         return nodes
 

@@ -7,17 +7,18 @@ as long as members depend on nothing on other nodes, the others make no differen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit
+from pyscheduler.api.resources import PODS
 from pyscheduler.api.steps import Steps
 from pyscheduler.core.pod_groups.eviction_order import EvictionOrder
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
-from pyscheduler.core.pod_groups.room import free_for_members, members_that_fit, requests_in_columns
+from pyscheduler.core.pod_groups.room import amounts, free_for_members, members_that_fit, requests_in_columns
 from pyscheduler.core.state.cluster import ClusterState
 
 T = TypeVar("T")
@@ -69,6 +70,38 @@ class RemovalOrder:
         return [pods[i] for i in np.flatnonzero(~kept).tolist()]
 
 
+class RemovedPods:
+    """Pods of removed units and terminating pods, while units are put back."""
+
+    def __init__(self, state: ClusterState, removed: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> None:
+        self._state = state
+        self._units_of = Counter(pod.uid for unit in removed for pod in unit.pods)
+        """Number of removed units that each pod is in."""
+        self._units_of.update({pod.uid: 1 for pod in terminating})
+        self._terminating, self._removed = terminating, removed
+
+    def requests_by_row(self) -> Iterator[tuple[int, Mapping[str, int]]]:
+        """Yield what each pod requests, with the row of its node."""
+        pods = {pod.uid: pod for unit in self._removed for pod in unit.pods}
+        pods |= {pod.uid: pod for pod in self._terminating}
+        for pod in pods.values():
+            if (node := self._state.node_of(pod.uid)) is not None:
+                yield node.row, requests_with_slot(pod)
+
+    def requests_of(self, unit: EvictionUnit) -> dict[int, Counter[str]]:
+        """Return what the pods of a unit would take again of each node, by row; none that another unit removes."""
+        taken: dict[int, Counter[str]] = {}
+        for pod in unit.pods:
+            node = self._state.node_of(pod.uid) if self._units_of[pod.uid] == 1 else None
+            if node is not None:
+                taken.setdefault(node.row, Counter()).update(requests_with_slot(pod))
+        return taken
+
+    def put_back(self, unit: EvictionUnit) -> None:
+        """Put back the pods of a unit, unless they are removed with another one."""
+        self._units_of.subtract(pod.uid for pod in unit.pods)
+
+
 class PutBackBound:
     """Upper bound of the members that fit while removed units are put back, from resources alone."""
 
@@ -77,21 +110,16 @@ class PutBackBound:
         state: ClusterState,
         least: Mapping[str, int],
         removed: Sequence[EvictionUnit],
-        terminating: Iterable[Pod],
+        terminating: Sequence[Pod],
         nominated: Iterable[tuple[int, Pod]] = (),
     ) -> None:
         """Create the bound after the removal of these units, for members that request at least this much."""
-        self._state, self._least = state, least
-        self._units_of = Counter(pod.uid for unit in removed for pod in unit.pods)
-        """Number of removed units that each pod is in."""
+        self._least, self._removed = least, RemovedPods(state, removed, terminating)
         nodes = state.table()
-        gone = {pod.uid: pod for unit in removed for pod in unit.pods} | {pod.uid: pod for pod in terminating}
-        self._units_of.update({pod.uid: 1 for pod in terminating})
         self._free = free_for_members(nodes, least, nominated)
-        for pod in gone.values():
-            if (node := state.node_of(pod.uid)) is not None:
-                for resource in least:
-                    self._free[resource][node.row] += pod.requests.effective.get(resource, 0)
+        for row, requests in self._removed.requests_by_row():
+            for resource in least:
+                self._free[resource][row] += requests.get(resource, 0)
         self._members = members_that_fit(self._free, least, len(nodes))
         self.total = int(self._members.sum())
         """Number of members that fit at most."""
@@ -107,23 +135,66 @@ class PutBackBound:
         for row, left in self._left(unit, is_final=True).items():
             self.total -= int(self._members[row]) - left
             self._members[row] = left
-        self._units_of.subtract(pod.uid for pod in unit.pods)
+        self._removed.put_back(unit)
 
     def _left(self, unit: EvictionUnit, *, is_final: bool = False) -> dict[int, int]:
         """Return how many members fit on the nodes of a unit after it has been put back."""
-        taken: dict[int, Counter[str]] = {}
-        for pod in unit.pods:
-            node = self._state.node_of(pod.uid) if self._units_of[pod.uid] == 1 else None
-            if node is not None:
-                taken.setdefault(node.row, Counter()).update(pod.requests.effective)
         left: dict[int, int] = {}
-        for row, requests in taken.items():
+        for row, requests in self._removed.requests_of(unit).items():
             free = {r: int(self._free[r][row]) - requests[r] for r in self._least}
             if is_final:
                 for resource, amount in free.items():
                     self._free[resource][row] = amount
             left[row] = min((max(0, n) // self._least[r] for r, n in free.items()), default=0)
         return left
+
+
+class RoomBesideMembers:
+    """What nodes have free beside the members placed on them, while removed units are put back."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        removed: Sequence[EvictionUnit],
+        terminating: Sequence[Pod],
+        placed: Iterable[tuple[int, Pod]],
+        nominated: Iterable[tuple[int, Pod]] = (),
+    ) -> None:
+        """Compute it after the removal of these units; the rows are those of members and of other nominated pods."""
+        self._removed, self._nodes = RemovedPods(state, removed, terminating), state.table()
+        self._used: dict[int, Counter[str]] = {}
+        """What members use of a node in addition to the pods there, less what removed pods do; by row."""
+        for row, pod in placed:
+            self._used.setdefault(row, Counter()).update(requests_with_slot(pod))
+        for row, pod in nominated:
+            if row in self._used:
+                self._used[row].update(requests_with_slot(pod))
+        for row, requests in self._removed.requests_by_row():
+            if row in self._used:
+                self._used[row].subtract(requests)
+
+    def put_back(self, unit: EvictionUnit) -> bool:
+        """Put back a unit if there is room for its pods. Return True if there is."""
+        taken = {row: requests for row, requests in self._removed.requests_of(unit).items() if row in self._used}
+        if not all(self._has_room(row, requests) for row, requests in taken.items()):
+            return False
+        for row, requests in taken.items():
+            self._used[row].update(requests)
+        self._removed.put_back(unit)
+        return True
+
+    def _has_room(self, row: int, requests: Mapping[str, int]) -> bool:
+        used = self._used[row]
+        for resource, amount in requests.items():
+            allocatable, requested = amounts(self._nodes, resource)
+            if int(requested[row]) + used[resource] + amount > int(allocatable[row]):
+                return False
+        return True
+
+
+def requests_with_slot(pod: Pod) -> dict[str, int]:
+    """Return what a pod takes of its node: its requests, and one of the pods that the node allows."""
+    return {**pod.requests.effective, PODS: 1}
 
 
 def fewest(least: int, most: int, find: Callable[[int], Steps[T | None]]) -> Steps[tuple[int, T] | None]:

@@ -121,19 +121,19 @@ def lacking_on_best_node(nodes: NodeTable, requests: Mapping[str, int]) -> tuple
 def usable_amounts(nodes: NodeTable, resources: Iterable[str]) -> dict[str, int]:
     """Return how much of each resource all nodes have together that are ready and not cordoned."""
     usable = usable_nodes(nodes)
-    return {resource: int(_amounts(nodes, resource)[0][usable].sum()) for resource in resources}
+    return {resource: int(amounts(nodes, resource)[0][usable].sum()) for resource in resources}
 
 
 def free_amounts(nodes: NodeTable, resources: Iterable[str]) -> dict[str, int]:
     """Return how much of each resource is free on these nodes."""
     usable, free = usable_nodes(nodes), dict[str, int]()
     for resource in resources:
-        allocatable, requested = _amounts(nodes, resource)
+        allocatable, requested = amounts(nodes, resource)
         free[resource] = int(np.maximum(allocatable - requested, 0)[usable].sum())
     return free
 
 
-def _amounts(nodes: NodeTable, resource: str) -> tuple[Ints, Ints]:
+def amounts(nodes: NodeTable, resource: str) -> tuple[Ints, Ints]:
     """Return the allocatable and the requested amounts; of `pods`, the allowed and the running number."""
     if resource == PODS:
         return nodes.allowed_pods, nodes.pod_counts

@@ -69,3 +69,18 @@ def test_only_pods_on_nodes_that_may_take_a_member_are_removed(monkeypatch: pyte
     cluster.submit(gang("g", 2, [pod(f"g{i}", 4, priority=10) for i in range(2)], VOLCANO))
     assert len(cluster.evicted_names) == 8
     assert removed <= 60
+
+
+def test_large_group_of_different_members_evicts_no_pod_with_room_beside_a_member() -> None:
+    """Each of the nodes, one of which was filled after the other, has room for one member, after two evictions."""
+    size = 66
+    cluster = Cluster(*(node(f"n{i}", 10) for i in range(size)))
+    for i in range(size):
+        lower = [pod(f"low{i}-{k}", 2) for k in range(4)]
+        for each in lower:
+            each["spec"]["nodeSelector"] = {"kubernetes.io/hostname": f"n{i}"}
+        cluster.submit(*lower)
+        cluster.advance(1)
+    members = [pod(f"g{i}", 5.2 - i / 1000, priority=10) for i in range(size)]
+    cluster.submit(gang("g", size, members, VOLCANO))
+    assert len(cluster.evicted_names) == 2 * size
