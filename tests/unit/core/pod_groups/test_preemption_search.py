@@ -81,6 +81,6 @@ def test_large_group_of_different_members_evicts_no_pod_with_room_beside_a_membe
             each["spec"]["nodeSelector"] = {"kubernetes.io/hostname": f"n{i}"}
         cluster.submit(*lower)
         cluster.advance(1)
-    members = [pod(f"g{i}", 5.2 - i / 1000, priority=10) for i in range(size)]
+    members = [pod(f"g{i}", f"{5200 - i}m", priority=10) for i in range(size)]
     cluster.submit(gang("g", size, members, VOLCANO))
     assert len(cluster.evicted_names) == 2 * size
