@@ -85,7 +85,14 @@ def _selector(_: click.Context, __: click.Parameter, text: str) -> LabelTest | N
     metavar="LABELS",
     help="Explain all pods with these labels in the namespace.",
 )
-@option("--namespace", "-n", section=API_SERVER, default="", metavar="NS", help="Namespace (default: default).")
+@option(
+    "--namespace",
+    "-n",
+    section=API_SERVER,
+    default="",
+    metavar="NS",
+    help="Namespace (default: that of the kubeconfig's context).",
+)
 @kubeconfig_option
 @option(
     "--load",
@@ -121,9 +128,12 @@ def explain(
     options.logging("text", 0, quiet=True)
     loaded = load(config) if config else None
     kinds = BatchCluster(loaded or batch_config(DEFAULT_SCHEDULER_NAME)).watched
+    if dumps:
+        objects, namespace = dumped_objects(dumps, kinds), namespace or _DEFAULT_NAMESPACE
+    else:
+        objects, namespace = options.run_async(_listed(kubeconfig, kinds, pods, namespace))
     keys = list(dict.fromkeys(_pod_key(pod, namespace) for pod in pods))
-    first = keys[0].partition("/")[0] if keys else namespace or _DEFAULT_NAMESPACE
-    objects = dumped_objects(dumps, kinds) if dumps else options.run_async(_listed(kubeconfig, kinds, first))
+    first = _first_namespace(pods, namespace)
     other = next((key for key in keys if not key.startswith(f"{first}/")), "")
     if other and objects.scope.namespace:
         raise CommandProblem(f"you may list pods of one namespace at a time: explain {other} by itself")
@@ -137,22 +147,33 @@ def explain(
         sys.exit(1)
 
 
-async def _listed(kubeconfig: Path | None, kinds: Sequence[ResourceKind], namespace: str) -> ListedObjects:
-    """Return the objects of the API server. CommandProblem if nodes may not be listed; ApiError."""
+async def _listed(
+    kubeconfig: Path | None, kinds: Sequence[ResourceKind], pods: Sequence[str], namespace: str
+) -> tuple[ListedObjects, str]:
+    """Return the objects of the API server, and the namespace of pods that are named without one.
+
+    CommandProblem if nodes may not be listed; ApiError.
+    """
     connection = await connect(kubeconfig, ConnectionOptions(qps=-1))
+    namespace = namespace or connection.namespace
     try:
-        objects = await ObjectReader(connection, kinds, namespace).read()
+        objects = await ObjectReader(connection, kinds, _first_namespace(pods, namespace)).read()
     finally:
         await connection.close()
     if NODES in objects.scope.forbidden:
         raise CommandProblem("you may not list nodes, which the plugins evaluate; explain a dump of them with --load")
-    return objects
+    return objects, namespace
+
+
+def _first_namespace(pods: Sequence[str], namespace: str) -> str:
+    """Return the namespace of the first pod; without pods, `namespace`."""
+    return _pod_key(pods[0], namespace).partition("/")[0] if pods else namespace
 
 
 def _pod_key(pod: str, namespace: str) -> str:
     """Return the `namespace/name` of NAME, NAMESPACE/NAME, or pod/NAME as `kubectl get -o name` prints it."""
     name = pod.removeprefix("pod/")
-    return name if "/" in name else f"{namespace or _DEFAULT_NAMESPACE}/{name}"
+    return name if "/" in name else f"{namespace}/{name}"
 
 
 def _note(scope: ReadScope) -> str:

@@ -211,6 +211,11 @@ class Connection:
         return self._credentials.host
 
     @property
+    def namespace(self) -> str:
+        """Namespace of the kubeconfig's context, or of the pod's service account; `default` if it has none."""
+        return self._credentials.namespace
+
+    @property
     def deadlines(self) -> Deadlines:
         """Deadlines of the calls."""
         return self._options.deadlines

@@ -23,7 +23,13 @@ import yaml
 from pyscheduler import logs
 from pyscheduler.clock import Clock
 from pyscheduler.kube.deadlines import Deadlines
-from pyscheduler.kube.kubeconfig import NotInCluster, RestConfig, from_kubeconfig, in_cluster_config
+from pyscheduler.kube.kubeconfig import (
+    NotInCluster,
+    RestConfig,
+    from_kubeconfig,
+    in_cluster_config,
+    in_cluster_namespace,
+)
 from pyscheduler.kube.tls_session_cache import SessionCachingContext
 
 REREAD_AFTER: Final = 60.0
@@ -44,12 +50,16 @@ class ConnectionProblem(Exception):
 class Credentials:
     """Server address and credentials. `described` names them in messages, e.g. `context dev of ~/.kube/config`."""
 
-    def __init__(self, configuration: Any, described: str, clock: Clock, loader: Any = None) -> None:
+    def __init__(
+        self, configuration: Any, described: str, clock: Clock, loader: Any = None, namespace: str = ""
+    ) -> None:
         self._configuration = configuration
         self._loader = loader
         self._clock = clock
         self._read_at = clock.now()
         self.described = described
+        self.namespace = namespace or "default"
+        """Namespace of the context, or of the pod's service account, as kubectl uses it without --namespace."""
         self.host: str = configuration.host.rstrip("/")
         self.ssl = _ssl_context(configuration, described) if self.host.startswith("https:") else None
         self.server_hostname: str | None = getattr(configuration, "tls_server_name", None) or None
@@ -131,7 +141,7 @@ def _temporary_folder() -> Iterator[Path]:
 async def _of_files(files: tuple[Path, ...], clock: Clock, server: str, context: str) -> Credentials:
     """Load the credentials of a context of merged kubeconfigs."""
     named = os.pathsep.join(map(str, files))
-    name, cluster, user = _read_context(files, context)
+    name, cluster, user, namespace = _read_context(files, context)
     cluster = {**cluster, "server": server or cluster["server"]}
     described = f"context {name} of {named}"
     with _temporary_folder() as folder:
@@ -140,8 +150,8 @@ async def _of_files(files: tuple[Path, ...], clock: Clock, server: str, context:
         except Exception as problem:  # strange values lead to anything from AttributeError to binascii.Error
             raise _unreadable(described, problem) from None
         if plain is not None:
-            return Credentials(plain, described, clock, plain)
-    return await _with_library((named, name), described, clock, server)
+            return Credentials(plain, described, clock, plain, namespace)
+    return await _with_library((named, name), described, clock, server, namespace)
 
 
 def _anonymous(server: str, clock: Clock) -> Credentials:
@@ -158,10 +168,12 @@ def _in_cluster(clock: Clock) -> Credentials:
             f"no kubeconfig was given and this is not a pod of a cluster ({problem}); "
             "pass --kubeconfig FILE, or set KUBECONFIG or clientConnection.kubeconfig"
         ) from None
-    return Credentials(configuration, "the pod's service account", clock, configuration)
+    return Credentials(configuration, "the pod's service account", clock, configuration, in_cluster_namespace())
 
 
-async def _with_library(source: tuple[str, str], described: str, clock: Clock, server: str) -> Credentials:
+async def _with_library(
+    source: tuple[str, str], described: str, clock: Clock, server: str, namespace: str
+) -> Credentials:
     """Load credentials that need an exec plugin or an auth provider."""
     from kubernetes_asyncio import client, config
 
@@ -170,7 +182,7 @@ async def _with_library(source: tuple[str, str], described: str, clock: Clock, s
     loading = config.load_kube_config(kubeconfig, context, client_configuration=configuration, persist_config=False)
     loader = await _await_loader(loading, described)
     configuration.host = server or configuration.host
-    return Credentials(configuration, described, clock, loader)
+    return Credentials(configuration, described, clock, loader, namespace)
 
 
 async def _await_loader(loading: Any, described: str) -> Any:
@@ -188,8 +200,8 @@ def _unreadable(described: str, problem: Exception) -> ConnectionProblem:
     return ConnectionProblem(f"cannot read the credentials of {described}: {_one_line(problem)}")
 
 
-def _read_context(files: tuple[Path, ...], chosen: str = "") -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Return the context's name, its cluster and its user, after checking that all parts exist.
+def _read_context(files: tuple[Path, ...], chosen: str = "") -> tuple[str, dict[str, Any], dict[str, Any], str]:
+    """Return the context's name, its cluster, its user and its namespace, after checking that all parts exist.
 
     Without `chosen` it is the current context.
     """
@@ -208,7 +220,7 @@ def _read_context(files: tuple[Path, ...], chosen: str = "") -> tuple[str, dict[
     user = _entry(file, content, "user", str(context["user"])) if context.get("user") else {}
     _check_files(file, cluster, _CLUSTER_FILES)
     _check_files(file, user, _USER_FILES)
-    return str(name), cluster, user
+    return str(name), cluster, user, str(context.get("namespace") or "")
 
 
 def _merged(contents: Sequence[tuple[Path, Mapping[str, Any]]]) -> Mapping[str, Any]:

@@ -87,6 +87,14 @@ def in_cluster_config(environment: Mapping[str, str] = os.environ, account: Path
     return RestConfig(server, ssl_ca_cert=str(authority), header=header, token_file=token)
 
 
+def in_cluster_namespace(account: Path = SERVICE_ACCOUNT) -> str:
+    """Return the namespace of the pod's service account; "" if it cannot be read."""
+    try:
+        return (account / "namespace").read_text().strip()
+    except OSError:
+        return ""
+
+
 class _Files(msgspec.Struct, frozen=True):
     """Paths of certificates and keys; inline data is written to `folder`. ValueError for invalid base64."""
 

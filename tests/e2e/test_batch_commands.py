@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.controlplane.cluster import ControlPlane
 from tests.e2e.client import ApiClient, Json
@@ -164,6 +165,10 @@ async def test_pending_and_bound_pods_are_explained(control_plane: Plane, namesp
         ]
         fits = (await run.rows("explain", "fits", "-n", namespace))["fits"]
         assert (fits["state"], len(fits["feasible"])) == ("Bound", 2)
+        content = yaml.safe_load(control_plane.kubeconfig.read_text())
+        content["contexts"][0]["context"]["namespace"] = namespace
+        (tmp_path / "context").write_text(yaml.safe_dump(content))
+        assert list(await Commands(tmp_path / "context").rows("explain", "fits")) == ["fits"]
         code, _, err = await run("explain", f"{namespace}/none")
         assert (code, f"there is no pod {namespace}/none" in err) == (1, True)
 

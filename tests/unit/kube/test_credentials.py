@@ -158,3 +158,21 @@ async def test_context_argument_overrides_the_current_context(tmp_path: Path, cl
     assert (await load(file, clock, context="b")).host == "http://b:2"
     with pytest.raises(ConnectionProblem, match="names the context 'c', which it does not define"):
         await load(file, clock, context="c")
+
+
+@pytest.mark.parametrize(
+    ("context", "namespace"),
+    [
+        ("{cluster: a, namespace: shop}", "shop"),
+        ("{cluster: a, namespace: ''}", "default"),
+        ("{cluster: a}", "default"),
+    ],
+)
+async def test_namespace_of_the_context(tmp_path: Path, clock: VirtualClock, context: str, namespace: str) -> None:
+    file = tmp_path / "one"
+    file.write_text(
+        "current-context: a\n"
+        f"contexts: [{{name: a, context: {context}}}]\n"
+        "clusters: [{name: a, cluster: {server: 'http://a:1'}}]\n"
+    )
+    assert (await load(file, clock)).namespace == namespace

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.kube.credentials import REREAD_AFTER, ConnectionProblem, load
-from pyscheduler.kube.kubeconfig import NotInCluster, from_kubeconfig, in_cluster_config
+from pyscheduler.kube.kubeconfig import NotInCluster, from_kubeconfig, in_cluster_config, in_cluster_namespace
 from tests.unit.kube.fixtures import write_kubeconfig
 from tests.unit.kube.virtual import VirtualClock
 
@@ -83,6 +83,12 @@ async def test_inlined_certificates_are_not_left_on_disk(tmp_path: Path, monkeyp
 def test_in_cluster_config(account: Path, host: str, server: str) -> None:
     found = in_cluster_config({**POD, "KUBERNETES_SERVICE_HOST": host}, account)
     assert (found.host, found.header, found.ssl_ca_cert) == (server, "Bearer abc", str(account / "ca.crt"))
+
+
+def test_namespace_of_the_service_account(account: Path) -> None:
+    assert in_cluster_namespace(account) == ""
+    (account / "namespace").write_text("shop\n")
+    assert in_cluster_namespace(account) == "shop"
 
 
 @pytest.mark.parametrize("gone", ["token", "ca.crt"])
