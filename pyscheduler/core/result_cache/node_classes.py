@@ -162,6 +162,8 @@ class NodeClasses:
     def _update_nodes(self) -> bool:
         """Number the rows with changed nodes. Return False if there are too many, or no coordinate for one."""
         state, n, before = self._state, len(self._state), len(self.of)
+        if state.nodes_version == self._nodes_version:
+            return True
         if not state.changed_node_fields(self._nodes_version) & (LABELS | EXISTENCE):
             self._nodes_version, self._node_mark = state.nodes_version, state.node_log.mark
             return True
@@ -315,10 +317,10 @@ class NodeClasses:
 def _distinct(numbers: Ints) -> tuple[Ints, Ints]:
     """Return the distinct numbers in ascending order, and for each number its position among them."""
     least, most = extremes(numbers, None) if len(numbers) else (0, 0)
-    if most - least >= len(numbers):
+    if most - least >= len(numbers) + MIN_CLASSES:
         values, positions = np.unique(numbers, return_inverse=True)
         return values, positions
-    # Counts are near each other: without sorting it takes a tenth of the time.
+    # Counts are usually near each other: without sorting it takes a tenth of the time.
     offsets = numbers - least
     values = np.bincount(offsets).nonzero()[0]
     position_of = np.zeros(most - least + 1, np.int64)

@@ -21,7 +21,7 @@ P = TypeVar("P", bound=Plugin)
 class PluginResultCache:
     """Results for a signature, selected by `is_cacheable`; a changed node object invalidates some of them."""
 
-    __slots__ = ("_all_states", "_skip_results", "_states", "live", "outcome", "skipped")
+    __slots__ = ("_all_states", "_skip_results", "_states", "_steps", "live", "outcome", "skipped")
 
     def __init__(self) -> None:
         self.skipped: frozenset[str] = frozenset()
@@ -30,6 +30,11 @@ class PluginResultCache:
         """Plugins with cached state that shows placed pods, so that it needs no new call when only these change."""
         self._states: dict[str, State] = {}
         """Cycle state that the plugins with cached results wrote."""
+        self._steps: Sequence[tuple[Any, State | None]] | None = None
+        """Plugins in order, each with its cached state, None if it has to run; without those that wrote nothing.
+
+        None after a change.
+        """
         self._skip_results: dict[str, bool] = {}
         """Plugins that returned SKIP_SIGNATURE (False) or SKIP_SIGNATURE_GROUP (True)."""
         self.outcome: Any = None
@@ -63,7 +68,7 @@ class PluginResultCache:
         if gone:
             self.live.difference_update(gone)
             self.skipped = self.skipped.difference(gone)
-            self.outcome = None
+            self.outcome = self._steps = None
             for name in gone:
                 del self._states[name]
                 self._skip_results.pop(name, None)
@@ -82,12 +87,15 @@ class PluginResultCache:
 
         Cached state is not added earlier: a plugin that is not reached must not change the cycle.
         """
-        for plugin in plugins:
-            written = self._states.get(plugin.name)
+        steps = self._steps
+        for plugin, written in self._all_steps(plugins) if steps is None else steps:
             if written is None:
                 yield plugin
             elif written:
                 cycle.update_state(written)
+
+    def _all_steps(self, plugins: Sequence[Plugin]) -> Iterator[tuple[Any, State | None]]:
+        return ((plugin, self._states.get(plugin.name)) for plugin in plugins)
 
     def replay(self, cycle: Cycle) -> Any:
         """Add the cached state to the cycle and return `outcome`."""
@@ -96,11 +104,13 @@ class PluginResultCache:
         return self.outcome
 
     def store_outcome(self, outcome: Any, plugins: Sequence[Plugin]) -> None:
-        """Cache the combined result of these plugins if none has to run next time."""
+        """Cache the combined result of these plugins if none has to run next time, else which of them have to."""
         if len(self._states) == len(plugins):
             self.outcome, self._all_states = outcome, {}
             for plugin in plugins:
                 self._all_states |= self._states[plugin.name]
+        elif self._steps is None:
+            self._steps = [step for step in self._all_steps(plugins) if step[1] != {}]
 
     def store(self, plugin: Plugin, answer: object, cycle: Cycle, before: State, live: bool = False) -> None:
         """Cache the plugin's result if it is valid for other pods of the signature.
@@ -111,7 +121,7 @@ class PluginResultCache:
         if not holds and not ((live or is_cacheable(plugin)) and (answer is None or answer is SKIP)):
             return
         written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
-        self._states[plugin.name] = written
+        self._states[plugin.name], self._steps = written, None
         if answer is not None:
             self.skipped |= {plugin.name}
         if live and not holds:

@@ -131,10 +131,12 @@ class PlacedPods:
 
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
         """Return the current count of each domain, as a live read-only view."""
-        counter = self.counter(count, len(domains.ids))
-        if not counter.has_sums(domains):
+        counter, source = self.counter(count, len(domains.ids)), domains.source
+        sums = counter.kept_sums(source)
+        if sums is None:
             self.views_version += 1  # new sums may displace others
-        return counter.sums(domains)
+            sums = counter.add_sums(source)
+        return sums
 
     def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
         """Return the number of placed pods by attribute value, as a live read-only view."""
@@ -159,9 +161,9 @@ class PlacedPods:
                 counter.count_sets(self, self.sets, keep=False)
                 self.views_version += 1
                 return counter
-            self._add_counter(counter, count.selection)
+            counted = self._add_counter(counter, count.selection)
             self._counts[count] = counter
-            self._limit_counts_of_sets(counter)
+            self._limit_counts_of(counted)
             self._limit_memory()
         elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)
@@ -183,9 +185,9 @@ class PlacedPods:
         while len(self._counts) > KEEP_COUNTS and (len(self._counts) > MOST_COUNTS or self._bytes > KEEP_BYTES):
             self._drop_oldest()
 
-    def _limit_counts_of_sets(self, counter: PodCounter[Any]) -> None:
-        """Drop the first counts of sets that this counter counts besides too many others."""
-        for pods in [each for each in counter.counted_sets if len(each.counters) > MOST_COUNTS_OF_SET]:
+    def _limit_counts_of(self, sets: Sequence[PlacedPodSet]) -> None:
+        """Drop the first counts of those of these sets that too many counters count."""
+        for pods in [each for each in sets if len(each.counters) > MOST_COUNTS_OF_SET]:
             first = next((each for each in pods.counters if isinstance(each, RowCounter)), None)
             if first is not None and len(pods.counters) > MOST_COUNTS_OF_SET:
                 self._drop_count(first)
@@ -199,10 +201,13 @@ class PlacedPods:
         self._read.pop(counter, None)
         self._drop(counter)
 
-    def _add_counter(self, counter: PodCounter[Any], selection: PodSelection | None) -> None:
+    def _add_counter(self, counter: PodCounter[Any], selection: PodSelection | None) -> Sequence[PlacedPodSet]:
+        """Count the pods that are placed; return the sets that count."""
         self._index_new_sets()
         try:
-            self._counted_sets += counter.count_sets(self, self._index.add(counter, selection, self._sets.values()))
+            counted = counter.count_sets(self, self._index.add(counter, selection, self._sets.values()))
+            self._counted_sets += len(counted)
+            return counted
         except BaseException:
             self._index.remove(counter)
             raise
@@ -216,8 +221,9 @@ class PlacedPods:
         if self._new_sets:
             self._index_new_sets()
         if counter.new_sets:
-            self._counted_sets += counter.update(self)
-            self._limit_counts_of_sets(counter)
+            counted = counter.update(self)
+            self._counted_sets += len(counted)
+            self._limit_counts_of(counted)
 
     def _index_new_sets(self) -> None:
         """Add the new sets to the index, and to the counters that select them and evaluate them when they are read."""

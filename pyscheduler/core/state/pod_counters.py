@@ -8,7 +8,7 @@ set: a pod that none counts costs nothing, and a read costs only the sets that a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -77,8 +77,8 @@ class PodCounter(ABC, Generic[V]):
         self.is_kept = True
         """False if it does not follow the pods any more."""
 
-    def count_sets(self, placed: PodSets, sets: Collection[PlacedPodSet], keep: bool = True) -> int:
-        """Count these sets; return how many of them count.
+    def count_sets(self, placed: PodSets, sets: Collection[PlacedPodSet], keep: bool = True) -> Sequence[PlacedPodSet]:
+        """Count these sets; return those of them that count.
 
         Without `keep`, the counter is for one use and does not follow the pods.
         """
@@ -87,16 +87,16 @@ class PodCounter(ABC, Generic[V]):
             if keep:
                 pods.counters[self], self.counted_sets[pods] = value, None
             self._add_set(placed, pods, value)
-        return len(counted)
+        return [pods for pods, _ in counted]
 
-    def update(self, placed: PodSets) -> int:
-        """Count the new sets; return how many of them count.
+    def update(self, placed: PodSets) -> Sequence[PlacedPodSet]:
+        """Count the new sets; return those of them that count.
 
         If the plugin raises, none is counted, and the next update evaluates them again.
         """
-        number = self.count_sets(placed, [*self.new_sets])
+        counted = self.count_sets(placed, [*self.new_sets])
         self.clear_new_sets()
-        return number
+        return counted
 
     def clear_new_sets(self) -> None:
         """Remove all new sets."""
@@ -169,21 +169,18 @@ class RowCounter(PodCounter[int]):
         start = len(self._changes) - (self.mark - mark)
         return None if start < 0 else self._changes[start:]
 
-    def has_sums(self, domains: Domains) -> bool:
-        """Return True if the sums by domain are kept already."""
-        return id(domains.source) in self._sums
+    def kept_sums(self, source: Domains) -> DomainSums | None:
+        """Return the sums by these domains, the `source` of others; None if they are not kept yet."""
+        return self._sums.get(id(source))
 
-    def sums(self, domains: Domains) -> DomainSums:
-        """Return the sums by domain."""
-        domains = domains.source
-        sums = self._sums.get(id(domains))
-        if sums is None:
-            # Domains of another number of nodes are not updated any more, and each holds a number per node.
-            n = len(domains.ids)
-            self._sums = {key: each for key, each in self._sums.items() if len(each.domains.ids) == n}
-            while len(self._sums) >= _MAX_SUMS:
-                del self._sums[next(iter(self._sums))]
-            sums = self._sums[id(domains)] = SumsByDomain(self, domains)
+    def add_sums(self, source: Domains) -> DomainSums:
+        """Return new sums by these domains, which may displace others."""
+        # Domains of another number of nodes are not updated any more, and each holds a number per node.
+        n = len(source.ids)
+        self._sums = {key: each for key, each in self._sums.items() if len(each.domains.ids) == n}
+        while len(self._sums) >= _MAX_SUMS:
+            del self._sums[next(iter(self._sums))]
+        sums = self._sums[id(source)] = SumsByDomain(self, source)
         return sums
 
     def _evaluate(self, sets: Collection[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:

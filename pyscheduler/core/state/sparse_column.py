@@ -19,12 +19,14 @@ _ENTRY_BYTES = 100
 class SparseColumn:
     """One int64 per index; 0 for indices beyond the end."""
 
-    __slots__ = ("_array", "_capacity", "_numbers")
+    __slots__ = ("_array", "_capacity", "_nonzero_count", "_numbers")
 
     def __init__(self, n: int) -> None:
         self._numbers: dict[int, int] = {}
         """Number by index, without those that are 0, unless there is an array."""
         self._array: Ints | None = None
+        self._nonzero_count: int | None = None
+        """Number of cells of the array that are not 0; None until it is read."""
         self._capacity = max(n, 1)
         """Length of the array."""
 
@@ -59,7 +61,11 @@ class SparseColumn:
     @property
     def nonzero_count(self) -> int:
         """Number of cells that are not 0."""
-        return len(self._numbers) if self._array is None else int(np.count_nonzero(self._array))
+        if self._array is None:
+            return len(self._numbers)
+        if self._nonzero_count is None:
+            self._nonzero_count = int(np.count_nonzero(self._array))
+        return self._nonzero_count
 
     def fit(self, n: int) -> None:
         """Adapt to at least `n` indices."""
@@ -73,7 +79,10 @@ class SparseColumn:
         if index >= self._capacity:
             self.fit(index + 1)
         if self._array is not None:
-            self._array[index] += amount
+            before = self._array.item(index)
+            self._array[index] = before + amount
+            if self._nonzero_count is not None:
+                self._nonzero_count += (before + amount != 0) - (before != 0)
         elif number := self._numbers.get(index, 0) + amount:
             self._numbers[index] = number
             if len(self._numbers) > self._max_entries:
@@ -89,6 +98,7 @@ class SparseColumn:
         elif len(indices):
             self.fit(int(indices.max()) + 1)
             np.add.at(self.array(), indices, amounts)
+            self._nonzero_count = None
 
     @property
     def _max_entries(self) -> int:

@@ -48,16 +48,17 @@ class DomainPodCounts(NamedTuple):
 
     def lowest(self, eligible: Domains, without: int = NO_DOMAIN) -> int:
         """Return the lowest number of the domains with an eligible node, one left out."""
+        sums, others = self.sums, eligible.non_empty_count - bool(without)
         # Of many hosts, some have no pod. Only in dry runs a number may be below 0.
-        if not isinstance(self.sums, FixedSums) and self.sums.nonzero_count < eligible.non_empty_count - bool(without):
+        if not isinstance(sums, FixedSums) and sums.nonzero_count < others:
             return 0
-        amounts = self.amounts
+        amounts = sums.numbers
         inside = amounts[1:]  # usually every domain has a node
-        if without or eligible.non_empty_count < eligible.size - 1:
+        if without or others < eligible.size - 1:
             is_counted = eligible.sizes[: len(amounts)] > 0
             is_counted[NO_DOMAIN] = is_counted[without : without + 1] = False
             inside = amounts[is_counted]
-        return int(inside[inside.argmin()]) if len(inside) else _NO_MINIMUM
+        return inside.item(inside.argmin()) if len(inside) else _NO_MINIMUM
 
 
 def count_pods_by_domain(spread: SpreadConstraint, eligible: EligibleDomains, nodes: NodeTable) -> DomainPodCounts:
