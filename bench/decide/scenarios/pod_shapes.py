@@ -33,6 +33,8 @@ class Shape(NamedTuple):
     apps: int = 200
     set_up: Callable[[Cluster, int], object] = lambda *_: None
     """Prepare the cluster for this many apps."""
+    pods_per_app: int = 2
+    """Number of pods of each app that run already."""
 
 
 def pods_of_shape(cluster: Cluster, shape: Shape) -> Iterator[Row]:
@@ -41,7 +43,8 @@ def pods_of_shape(cluster: Cluster, shape: Shape) -> Iterator[Row]:
     apps = cluster.scaled(shape.apps) if shape.apps > 1 else 1
     shape.set_up(cluster, apps)
     prepare = decisions(cluster, lambda i: shape.pod_of(i % apps, i // apps))
-    yield Row("", prepare, cluster.confirm, warm_up=2 * apps)
+    pods_per_app = cluster.scaled(shape.pods_per_app) if shape.pods_per_app > 2 else 2
+    yield Row("", prepare, cluster.confirm, warm_up=pods_per_app * apps)
 
 
 def gates_removed(cluster: Cluster) -> Iterator[Row]:
@@ -122,6 +125,13 @@ def _of_indexed_job(app: int, index: int) -> Json:
     return _pod(app, {}, **labels)
 
 
+def _of_large_job(app: int, index: int) -> Json:
+    """Return a pod of an indexed Job with labels of its own, which prefers hosts without other pods of the Job."""
+    source = _of_indexed_job(app, index)
+    source["spec"]["affinity"] = _apart_if_possible(app, index)["spec"]["affinity"]
+    return source
+
+
 def _of_cron_job(app: int, index: int) -> Json:
     """Return the pod of a new Job, which has a template of its own."""
     source = _pod(app, {}, **{"batch.kubernetes.io/job-name": f"app-{app}-{index}"})
@@ -185,6 +195,7 @@ SHAPES = {
     "match-label-keys": Shape("hard spreading by host and pod-template-hash, new every 50 pods", _of_new_hash, 1),
     "host-ports": Shape("200 apps, each with a host port", _with_host_port),
     "indexed-jobs": Shape("pods of 200 indexed Jobs", _of_indexed_job),
+    "large-job": Shape("an indexed Job of 4,000 pods that prefer other hosts", _of_large_job, 1, pods_per_app=4000),
     "cron-jobs": Shape("200 CronJobs, each run with a template of its own", _of_cron_job),
     "nominated-pods": Shape(
         "300 preemptors wait for the end of their victims", lambda app, _: _pod(app, {}), 1, _nominate

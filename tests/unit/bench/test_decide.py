@@ -144,6 +144,8 @@ def test_pods_of_each_shape_have_its_constraints() -> None:
     ]
     assert all(bind.pod.signature.host_ports for bind in found["host-ports"])
     assert len({bind.pod.signature for bind in found["cron-jobs"]}) == 6
+    assert len({bind.pod.signature for bind in found["large-job"]}) == 6
+    assert len({bind.node_name for bind in found["large-job"]}) > 1
     assert {bind.pod.priority for bind in found["priorities"]} == {0, 100}
     for bind in found["tainted-pools"]:
         pool = (bind.pod.spec.node_selector or {})["pool"]
