@@ -62,6 +62,8 @@ class Dumps:
         rows = context.state.rows if not name else [one] if one else []
         return {
             "counts": self._counts(),
+            # An attempt of a large group may have paused between two pods: the nodes are as it has changed them.
+            **({"dryRun": True} if context.state.is_dry_run else {}),
             **_rest(offset, limit, max(0, len(rows) - offset - limit)),
             "nodes": [_node(row) for row in rows[offset : offset + limit]],
             "assumed": list(self._assumed()),
@@ -74,7 +76,7 @@ class Dumps:
         _log.info("Dump of the queue", **context.queue.pending_counts())
         pods = [self._pod(QueueEntry.of(tier, queued)) for tier, queued in islice(context.queue.known(), MOST_PODS)]
         await _log_all("Pod in the queue", pods)
-        _log.info("Dump of the cache", **self._counts())
+        _log.info("Dump of the cache", **self._counts(), dryRun=context.state.is_dry_run)
         await _log_all("Node in the cache", [_node(row) for row in context.state.rows[:MOST_NODES]])
         await _log_all("Pod assumed", list(self._assumed()))
         await _log_all("Pod nominated", list(self._nominated()))

@@ -112,6 +112,15 @@ def test_the_cache(dumps: Dumps) -> None:
     assert page["assumed"] == [{"pod": "default/bound", "node": "n1", "stage": "binding"}]
 
 
+def test_cache_that_a_dry_run_has_changed_says_so(harness: Harness, dumps: Dumps) -> None:
+    state = harness.machine.context.state
+    with state.dry_run():
+        state.remove(next(iter(state.rows[0].pods)))
+        page = dumps.cache(query(node="n1"))
+        assert (page["dryRun"], page["nodes"][0]["pods"]) == (True, ["default/bound"])
+    assert "dryRun" not in dumps.cache(query())
+
+
 def test_nominated_pods(harness: Harness, dumps: Dumps) -> None:
     harness.graceful = True
     harness.add(pod("urgent").requests(cpu="1600m").priority(10))
