@@ -59,17 +59,19 @@ class PluginResultCache:
 
         SKIP_SIGNATURE_GROUP stays valid.
         """
-        if self._states:
-            self.drop([name for name in plugins if not self._skip_results.get(name)])
+        states, skips = self._states, self._skip_results
+        self._drop([name for name in plugins if name in states and not skips.get(name)])
 
     def drop(self, plugins: Iterable[str]) -> None:
         """Drop the results of some plugins."""
-        gone = [name for name in plugins if name in self._states]
-        if gone:
-            self.live.difference_update(gone)
-            self.skipped = self.skipped.difference(gone)
+        self._drop([name for name in plugins if name in self._states])
+
+    def _drop(self, cached: Sequence[str]) -> None:
+        if cached:
+            self.live.difference_update(cached)
+            self.skipped = self.skipped.difference(cached)
             self.outcome = self._steps = None
-            for name in gone:
+            for name in cached:
                 del self._states[name]
                 self._skip_results.pop(name, None)
 
@@ -94,8 +96,9 @@ class PluginResultCache:
             elif written:
                 cycle.update_state(written)
 
-    def _all_steps(self, plugins: Sequence[Plugin]) -> Iterator[tuple[Any, State | None]]:
-        return ((plugin, self._states.get(plugin.name)) for plugin in plugins)
+    def _all_steps(self, plugins: Sequence[Plugin]) -> Sequence[tuple[Any, State | None]]:
+        states = self._states
+        return [(plugin, states.get(plugin.name)) for plugin in plugins]
 
     def replay(self, cycle: Cycle) -> Any:
         """Add the cached state to the cycle and return `outcome`."""
@@ -108,7 +111,8 @@ class PluginResultCache:
         if len(self._states) == len(plugins):
             self.outcome, self._all_states = outcome, {}
             for plugin in plugins:
-                self._all_states |= self._states[plugin.name]
+                if written := self._states[plugin.name]:
+                    self._all_states |= written
         elif self._steps is None:
             self._steps = [step for step in self._all_steps(plugins) if step[1] != {}]
 

@@ -37,7 +37,8 @@ def test_decisions_are_the_same_without_a_part(part: str) -> None:
 
 
 def test_table_has_a_column_for_each_part() -> None:
-    result = CliRunner().invoke(main, ["--nodes", "50", "--scenario", "nothing", "--part", "TopScores", "--rounds", "1"])
+    options = "--nodes 50 --scenario nothing --part TopScores --rounds 1"
+    result = CliRunner().invoke(main, options.split())
     assert result.exit_code == 0, result.output
     assert "TopScores" in result.output
     assert "nothing: own labels" in result.output
