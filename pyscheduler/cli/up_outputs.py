@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import socket
 from pathlib import Path
@@ -57,8 +58,9 @@ def copy_kubeconfig(source: Path, file: Path) -> None:
 
 
 def write_snapshot(api: Api, file: Path) -> None:
-    """Write all objects. CommandProblem if the file cannot be written."""
+    """Write all objects, and print how to continue from them. CommandProblem if the file cannot be written."""
     try:
         write_private(file, snapshot(api))
     except OSError as error:
         raise CommandProblem(f"--snapshot: {file}: {error.strerror or error}") from None
+    print(f"Snapshot written; continue from it: pyscheduler up --restore {shlex.quote(str(file))}")

@@ -56,6 +56,7 @@ def test_snapshot_is_restored_with_nodes_and_assigned_pods(tmp_path: Path) -> No
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     result = up("--nodes", 2, "--node-cpu", "7", "--apply", pod_file(tmp_path, "a", "b"), "--snapshot", first)
     assert result.exit_code == 0, result.output
+    assert f"pyscheduler up --restore {first}" in result.output.replace("\n", "")
     result = up("--restore", first, "--snapshot", second)
     assert "A cluster of 2 hollow nodes" in result.output
     assert "Loaded " in result.output
