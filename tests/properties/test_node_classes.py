@@ -53,14 +53,16 @@ EQUIVALENCES = (
     NodeEquivalence((ZONE, RACK), (WeightOfLabel("up"), WeightOfLabel("down"))),
     NodeEquivalence((), ()),
 )
-Change = tuple[list[tuple[int, int]], list[tuple[int, bool]], list[int]]
-"""Pods added per node with their weight; nodes that move to another zone, or are removed (True) or return; and the
-equivalences to use."""
+Change = tuple[list[tuple[int, int]], list[tuple[int, bool]], list[int], bool, int]
+"""Pods added per node with their weight; nodes that move to another zone, or are removed (True) or return; the
+equivalences to use; whether the classes are copied; and which of the copies is used from then on."""
 CHANGES = st.lists(
     st.tuples(
         st.lists(st.tuples(st.integers(0, ROWS - 1), st.integers(-2, 4)), max_size=20),
         st.lists(st.tuples(st.integers(0, ROWS - 1), st.booleans()), max_size=3),
         st.lists(st.sampled_from([2, 2, 2, 2, *range(len(EQUIVALENCES))]), min_size=1, max_size=2),
+        st.booleans(),
+        st.integers(0, 2),
     ),
     min_size=1,
     max_size=12,
@@ -76,12 +78,16 @@ class NodeClassFixture:
             built = node(f"n{row:02}").label(ZONE, f"z{row % 3}")
             self.state.set_node((built.label(RACK, f"r{row % 4}") if row % 3 < 2 else built).build())
         self.classes = NodeClasses(self.state)
+        self._copies = [self.classes]
         self._pods = 0
-        self._last: list[int] = []
+        self._last: dict[NodeClasses, list[int]] = {}
         """Class of each row, as of the last moves."""
 
     def do(self, change: Change) -> None:
-        pods, nodes, choices = change
+        pods, nodes, choices, is_copied, used = change
+        if is_copied:
+            self._copies.append(self.classes.copy())
+        self.classes = self._copies[-1 - used % len(self._copies)]
         for row, weight in pods:
             self.place(row, weight)
         for number, is_removed in nodes:
@@ -103,11 +109,12 @@ class NodeClassFixture:
     def check_moves(self) -> None:
         of, moves = self.classes.of.tolist(), self.classes.moves
         if moves is not None:
+            last = self._last[self.classes]
             for row, before, now in moves:
-                assert self._last[row] == before
-                self._last[row] = now
-            assert of == self._last
-        self._last, self.classes.moves = of, []
+                assert last[row] == before
+                last[row] = now
+            assert of == last
+        self._last[self.classes], self.classes.moves = of, []
 
     def check(self, equivalence: NodeEquivalence) -> None:
         of, table, every = self.classes.of, self.classes.table, self.state.table()
@@ -287,6 +294,35 @@ def _keep_values(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeClasses, "_class_table", once)
 
 
+def _share_when_copied(attribute: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return a bug: a copy and the original change the same object."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        copied = NodeClasses.copy
+
+        def share(self: NodeClasses) -> NodeClasses:
+            twin = copied(self)
+            setattr(twin, attribute, getattr(self, attribute))
+            if attribute == "of":
+                twin._cells = self._cells
+            return twin
+
+        patch.setattr(NodeClasses, "copy", share)
+
+    return plant
+
+
+def _keep_moves_when_copied(patch: pytest.MonkeyPatch) -> None:
+    copied = NodeClasses.copy
+
+    def keep(self: NodeClasses) -> NodeClasses:
+        twin = copied(self)
+        twin.moves = []
+        return twin
+
+    patch.setattr(NodeClasses, "copy", keep)
+
+
 def _move_from_the_first_coordinate(patch: pytest.MonkeyPatch) -> None:
     def move(self: NodeClasses, axis: Any, row: int) -> bool:
         self.of[row] += axis.coordinate_of.setdefault(axis.counter.cells.item(row), 0) * axis.stride
@@ -306,6 +342,10 @@ def _move_from_the_first_coordinate(patch: pytest.MonkeyPatch) -> None:
         _ignore_other_equivalence,
         _keep_values,
         _move_from_the_first_coordinate,
+        _share_when_copied("of"),
+        _share_when_copied("counts"),
+        _share_when_copied("_counts"),
+        _keep_moves_when_copied,
     ],
 )
 def test_property_catches_planted_bug(

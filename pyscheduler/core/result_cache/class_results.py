@@ -34,9 +34,10 @@ from pyscheduler.kernels import Rows, extremes, put
 class ClassResults:
     """Filter and Score results by class of equivalent nodes, those of the last attempt."""
 
-    def __init__(self, profile: Profile, state: ClusterState) -> None:
+    def __init__(self, profile: Profile, state: ClusterState, classes: NodeClasses | None = None) -> None:
         self._profile = profile
-        self._classes = NodeClasses(state)
+        self._state = state
+        self._classes = NodeClasses(state) if classes is None else classes
         self.active_filters: Sequence[FilterPlugin] = profile.class_filters
         """The plugins that PreFilter did not skip."""
         self._optional = frozenset(plugin.name for plugin in {*profile.class_filters} & {*profile.row_filters})
@@ -65,6 +66,16 @@ class ClassResults:
         self._sums: Scores = np.zeros(0, np.int64)
         """By class: the sum of the weighted scores, REJECTED where the pod does not fit."""
         self._totals = ClassTotals()
+
+    def copy_without(self, plugins: frozenset[str]) -> ClassResults:
+        """Return an instance without results for a group that all plugins but these sign alike.
+
+        It has the same classes if that is so for the plugins that determine them.
+        """
+        profile = self._profile
+        readers = [*profile.class_filters, *(each.plugin for each in profile.class_scores)]
+        are_same = plugins.isdisjoint([plugin.name for plugin in readers])
+        return ClassResults(profile, self._state, self._classes.copy() if are_same else None)
 
     @property
     def bytes(self) -> int:

@@ -100,7 +100,7 @@ class EquivalenceCache:
         """Return a cache for a group that all plugins but these sign alike, with the results that hold for it too."""
         pre_filter, pre_score = self._pre_filter.copy_without(plugins), self._pre_score.copy_without(plugins)
         twin = EquivalenceCache(self._profile, self._state, rows, pre_filter, pre_score)
-        twin._signature = self._signature
+        twin._signature, twin._classes = self._signature, self._classes.copy_without(plugins)
         twin._nodes_version, twin._objects_version = self._nodes_version, self._objects_version
         twin._templates_version = self._templates_version
         return twin

@@ -9,7 +9,8 @@ nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -122,6 +123,16 @@ class NodeClasses:
         """Number of classes, with or without nodes."""
         self.table: NodeTable = state.table()
         """One entry for each class; has the topologies and counts of the equivalences only."""
+
+    def copy(self) -> NodeClasses:
+        """Return the same classes, which change independently."""
+        twin = copy(self)
+        twin.of = twin._cells = self.of.copy()
+        twin.counts, twin.moves, twin._covered = self.counts.copy(), None, {}
+        twin._counts = {
+            count: replace(axis, coordinate_of={**axis.coordinate_of}) for count, axis in self._counts.items()
+        }
+        return twin
 
     def refresh(self, equivalences: PluginEquivalences, point: str) -> None:
         """Update the classes so that nodes of one class are equivalent for all of the plugins.
