@@ -68,6 +68,7 @@ class EquivalenceCache:
         profile: Profile,
         state: ClusterState,
         rows: RowResults,
+        classes: ClassResults,
         pre_filter: PluginResultCache,
         pre_score: PluginResultCache,
     ) -> None:
@@ -77,7 +78,7 @@ class EquivalenceCache:
         self._state = state
         self._pre_filter, self._pre_score = pre_filter, pre_score
         self.rows = rows
-        self._classes = ClassResults(profile, state)
+        self._classes = classes
         self._skipped_filters, self._skipped_scores = frozenset[str](), frozenset[str]()
         """Plugins that PreFilter and PreScore skipped."""
         self._excluded: Mask | None = None
@@ -99,8 +100,9 @@ class EquivalenceCache:
     def copy_without(self, plugins: frozenset[str], rows: RowResults) -> EquivalenceCache:
         """Return a cache for a group that all plugins but these sign alike, with the results that hold for it too."""
         pre_filter, pre_score = self._pre_filter.copy_without(plugins), self._pre_score.copy_without(plugins)
-        twin = EquivalenceCache(self._profile, self._state, rows, pre_filter, pre_score)
-        twin._signature, twin._classes = self._signature, self._classes.copy_without(plugins)
+        classes = self._classes.copy_without(plugins)
+        twin = EquivalenceCache(self._profile, self._state, rows, classes, pre_filter, pre_score)
+        twin._signature = self._signature
         twin._nodes_version, twin._objects_version = self._nodes_version, self._objects_version
         twin._templates_version = self._templates_version
         return twin
@@ -390,8 +392,9 @@ class EquivalenceCaches:
         if similar not in self._caches:
             similar = next(reversed(self._caches), None)
         if similar is None:
-            rows = rows or RowResults.of(self._profile, self._state)
-            cache = EquivalenceCache(self._profile, self._state, rows, PluginResultCache(), PluginResultCache())
+            profile, state = self._profile, self._state
+            rows, classes = rows or RowResults.of(profile, state), ClassResults(profile, state)
+            cache = EquivalenceCache(profile, state, rows, classes, PluginResultCache(), PluginResultCache())
         else:
             base, pairs = self._caches[similar], zip(self._profile.signers, values, similar.values, strict=True)
             differing = frozenset([plugin.name for plugin, value, other in pairs if value != other])
