@@ -1,4 +1,7 @@
-"""Preemption of three victims, with every node a candidate: equal preemptors, and preemptors that differ."""
+"""Preemption of three victims, with every node a candidate: equal preemptors, and preemptors that differ.
+
+The first ones find no pod sorted and no sums of requests.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ VICTIMS = 3
 
 
 def preemption(cluster: Cluster) -> Iterator[Row]:
-    """Yield the rows of equal preemptors and of preemptors with requests of their own."""
+    """Yield the rows of the first preemptors, of equal ones, and of ones with requests of their own."""
     cluster.populate(VICTIMS, lambda _: _victim())
     finish = partial(_restore, cluster)
     per_round = min(20, cluster.size.nodes, cluster.size.pods)
+    yield Row("first", decisions(cluster, lambda _: _preemptor(0)), finish, per_round=per_round, rounds=1)
     yield Row("equal", decisions(cluster, lambda _: _preemptor(0)), finish, per_round=per_round)
     yield Row("different", decisions(cluster, lambda i: _preemptor(1 + i)), finish, per_round=per_round)
 

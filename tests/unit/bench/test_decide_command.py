@@ -41,7 +41,7 @@ def test_scenarios_are_measured_in_other_processes_and_written_as_json(tmp_path:
 
     assert result.exit_code == 0, result.output
     written = Results.read(tmp_path / "figures.json")
-    names = ["preemption: equal", "preemption: different"]
+    names = ["preemption: first", "preemption: equal", "preemption: different"]
     assert [(f.name, f.nodes) for f in written.figures] == [(name, size) for size in (8, 16) for name in names]
     assert "preemption: equal" in result.output
 
