@@ -91,7 +91,7 @@ def in_cluster_namespace(account: Path = SERVICE_ACCOUNT) -> str:
     """Return the namespace of the pod's service account; "" if it cannot be read."""
     try:
         return (account / "namespace").read_text().strip()
-    except OSError:
+    except (OSError, UnicodeError):
         return ""
 
 

@@ -89,6 +89,8 @@ def test_namespace_of_the_service_account(account: Path) -> None:
     assert in_cluster_namespace(account) == ""
     (account / "namespace").write_text("shop\n")
     assert in_cluster_namespace(account) == "shop"
+    (account / "namespace").write_bytes(b"\xff")
+    assert in_cluster_namespace(account) == ""
 
 
 @pytest.mark.parametrize("gone", ["token", "ca.crt"])
