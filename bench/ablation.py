@@ -1,4 +1,4 @@
-"""What each part of the result cache pays: `python -m bench.ablation --nodes 5000,50000`.
+"""Cost of decisions without each part of the result cache: `python -m bench.ablation --nodes 5000,50000`.
 
 The scenarios run with the whole cache, then without one of its parts after the other, each in a process of its own.
 Reported is how many times as long a decision takes without the part, by the fastest round.
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.decide.cluster import Size
+from bench.decide.command import chosen_names, node_counts
 from bench.decide.measurement import measure
 from bench.decide.scenarios import SCENARIOS
 from pyscheduler.api.cycle import Cycle
@@ -128,7 +129,7 @@ PARTS: Mapping[str, list[Replacement]] = {
     ],
     "sums kept by ClassTotals": [Replacement(class_totals.ClassTotals, "refresh", _keep_no_sums)],
 }
-"""What replaces each part. Results are the same without any of them."""
+"""Attributes to replace to leave out a part; results stay the same."""
 
 
 @contextmanager
@@ -156,10 +157,10 @@ def _measure(part: str, scenario: str, size: Size) -> dict[str, float]:
 @click.option("--part", "parts", multiple=True, type=click.Choice([*PARTS]), help="Part to leave out, by default each.")
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of each row.")
 def main(nodes: str, scenario: str, parts: tuple[str, ...], rounds: int) -> None:
-    chosen = [*(parts or PARTS)]
+    chosen, names = [*(parts or PARTS)], chosen_names(scenario, SCENARIOS, "--scenario")
     shown = Table("µs with all parts, times that without", "nodes", ALL_PARTS, *chosen)
-    for size in [Size(int(number), rounds=rounds) for number in nodes.split(",")]:
-        for name in scenario.split(","):
+    for size in [Size(count, rounds=rounds) for count in node_counts([nodes])]:
+        for name in names:
             runs = [_measure(part, name, size) for part in (ALL_PARTS, *chosen, ALL_PARTS)]
             for row, first in runs[0].items():
                 whole = min(first, runs[-1][row])

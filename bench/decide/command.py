@@ -87,10 +87,10 @@ def main(  # noqa: PLR0913 -- the options of a command are its parameters
         console.print(scenario_table(list(SCENARIOS.values())))
         return
     if names is None:
-        chosen = _chosen(kinds, POD_SPECS, "--pod-specs")
+        chosen = chosen_names(kinds, POD_SPECS, "--pod-specs")
     else:
-        chosen = names.split(",") if skip_unknown else _chosen(names, SCENARIOS, "--scenario")
-    sizes = [Size(count, per_node, pods, rounds, scale, churn == "node") for count in _node_counts(nodes)]
+        chosen = names.split(",") if skip_unknown else chosen_names(names, SCENARIOS, "--scenario")
+    sizes = [Size(count, per_node, pods, rounds, scale, churn == "node") for count in node_counts(nodes)]
     if base is not None:
         found = _compare(console, base, chosen, sizes, turns)
         ratio_plot(found).write(svg, html)
@@ -133,7 +133,7 @@ def _compare(
     return found
 
 
-def _chosen(text: str, known: Iterable[str], option: str) -> list[str]:
+def chosen_names(text: str, known: Iterable[str], option: str) -> list[str]:
     """Return the names in a comma-separated text. BadParameter for an unknown one."""
     known = list(known)
     if text == "all":
@@ -145,7 +145,7 @@ def _chosen(text: str, known: Iterable[str], option: str) -> list[str]:
     return names
 
 
-def _node_counts(texts: Sequence[str]) -> list[int]:
+def node_counts(texts: Sequence[str]) -> list[int]:
     """Return the node counts in ascending order. BadParameter."""
     numbers = [number.strip() for text in texts for number in text.split(",")]
     if not all(number.isdecimal() and int(number) for number in numbers):

@@ -42,3 +42,11 @@ def test_table_has_a_column_for_each_part() -> None:
     assert result.exit_code == 0, result.output
     assert "TopScores" in result.output
     assert "nothing: own labels" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"), [("--scenario none", "there is no none"), ("--nodes many", "is not a list of numbers")]
+)
+def test_unknown_scenario_or_number_of_nodes_is_an_error(options: str, problem: str) -> None:
+    result = CliRunner().invoke(main, options.split())
+    assert (result.exit_code, problem in " ".join(result.output.split())) == (2, True)
