@@ -112,7 +112,7 @@ def test_the_cache(dumps: Dumps) -> None:
     assert page["assumed"] == [{"pod": "default/bound", "node": "n1", "stage": "binding"}]
 
 
-def test_cache_that_a_dry_run_has_changed_says_so(harness: Harness, dumps: Dumps) -> None:
+def test_cache_page_has_dry_run_while_an_attempt_has_paused_in_one(harness: Harness, dumps: Dumps) -> None:
     state = harness.machine.context.state
     with state.dry_run():
         state.remove(next(iter(state.rows[0].pods)))
